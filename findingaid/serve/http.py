@@ -36,6 +36,7 @@ from findingaid.serve.limits import WorkerPool
 from findingaid.serve.middleware import RequestMiddleware, Rules, require_token
 from findingaid.serve.oauth import ResourceServer
 from findingaid.serve.openapi import is_simple, list_parameters, openapi_document
+from findingaid.serve.pictures import PICTURE
 from findingaid.serve.session import Session
 from findingaid.serve.tracing import TracingMiddleware
 
@@ -44,8 +45,9 @@ log = logging.getLogger("findingaid.serve")
 PAGE = Path(__file__).parent / "page"
 PAGE_FILES = {"/": "index.html"} | {f"/page/{path.name}": path.name for path in sorted(PAGE.iterdir())}
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script';"
+    " trusted-types 'none'"
 )
 """Content security policy of the search page: only resources of this server, and no text is ever parsed as HTML.
 
@@ -118,7 +120,8 @@ class Api:
             return metrics.response()
 
         return [
-            *(self._route(c) for c in capabilities),
+            *(self._route(c, self._session) for c in capabilities),
+            self._route(PICTURE, replace(self._session, served=[PICTURE])),  # for the page alone
             Route("/openapi.json", described_by),
             Route("/metrics", measured),
             Route("/healthz", _healthy),
@@ -126,13 +129,13 @@ class Api:
             *(Route(path, partial(_page, name)) for path, name in PAGE_FILES.items()),
         ]
 
-    def _route(self, capability: Capability) -> Route:
+    def _route(self, capability: Capability, session: Session) -> Route:
         simple, several = is_simple(capability), list_parameters(capability)
 
         async def answer(request: Request) -> Response:
             texts = request.method != "POST"
             given = _read_query(request, several) if texts else await _read_body(request)
-            return _json(await self._work.run(partial(self._session.call, capability.name, given, texts=texts)))
+            return _json(await self._work.run(partial(session.call, capability.name, given, texts=texts)))
 
         return Route(f"/v1/{capability.name}", answer, methods=["POST", "GET"] if simple else ["POST"])
 

@@ -21,9 +21,10 @@ import threading
 import time
 import zipfile
 import zlib
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC
 from email import message_from_bytes, policy
@@ -38,7 +39,7 @@ import orjson
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
-from findingaid.sources.documents import ATTACHED, FORMATS, OCR, PAGE_DONE, PICTURE, SCAN, WORKBOOKS, Converted
+from findingaid.sources.documents import ATTACHED, FORMATS, OCR, PAGE, PAGE_DONE, PICTURE, SCAN, WORKBOOKS, Converted
 from findingaid.sources.ocr import SEEN_PIXELS, SEEN_SCALE, Recognition, open_picture, picture_page
 from findingaid.sources.office import make_readable, raised
 from findingaid.sources.opendocument import read_opendocument
@@ -147,6 +148,9 @@ LOCKED = "with a password: save it without, or exclude it"
 PDF_OBJECT = re.compile(rb"\d+[ \t]+\d+[ \t]+obj\b")
 """Beginning of an object of a PDF, which shows that the document goes on."""
 
+MOST_SHOWN = 1_600
+"""Most pixels of a side of the picture of a page that is shown."""
+
 FEW_CHARACTERS = 50
 IMAGE_SHARE = 0.5
 """A page with fewer characters, and with images on more than this share of it, is a scan with a stamp or a number."""
@@ -163,13 +167,8 @@ def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
     name, _, is_text, _ = FORMATS[suffix]
     if not payload and not is_text:
         raise ReadError(f"an empty file, not a valid {name}: exclude it", "parse")
-    try:
+    with _defects_of(name):
         text, metadata, notes = CONVERTERS[suffix](payload, max_bytes)
-    except (ReadError, MemoryError):
-        raise
-    except Exception as error:  # a converter may raise anything; it fails this document alone
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ReadError(f"damaged, or not a valid {name} ({said}): repair or exclude it", "parse") from error
     # Two halves of a surrogate pair are joined; a lone one is not valid Unicode text.
     text = text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if len(text.encode()) > max_bytes:
@@ -182,6 +181,38 @@ def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
         left_out = "".join(f"; {note}" for note in notes)
         raise ReadError(f"no text in this {name}, only images or nothing{left_out}: {NO_TEXT}", "no_text")
     return Converted(text, {key: value for key, value in metadata.items() if value}, notes)
+
+
+@contextmanager
+def _defects_of(name: str) -> Iterator[None]:
+    """Raise ReadError for what a converter raises, which may be anything; it fails this document alone."""
+    try:
+        yield
+    except (ReadError, MemoryError):
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ReadError(f"damaged, or not a valid {name} ({said}): repair or exclude it", "parse") from error
+
+
+def page_picture(payload: bytes, number: int) -> Converted:
+    """Return a page, from 1, of a PDF or picture as a JPEG in base64, with its size in the unit of the boxes."""
+    with _defects_of("scan"):
+        if b"%PDF-" in payload[:END_BYTES]:
+            import pypdfium2
+
+            with closing(pypdfium2.PdfDocument(payload)) as document:
+                document.init_forms()
+                with closing(document[number - 1]) as page:
+                    picture, scale = _show(page)
+        else:
+            with open_picture(payload) as opened:
+                picture, scale = picture_page(opened, number - 1)
+        size = {"width": picture.width / scale, "height": picture.height / scale}
+        picture.thumbnail((MOST_SHOWN, MOST_SHOWN))
+        made = io.BytesIO()
+        picture.save(made, "JPEG", quality=80)
+    return Converted(b64encode(made.getvalue()).decode(), size)
 
 
 def _has_words(text: str) -> bool:
@@ -788,7 +819,9 @@ def _said(value: str | None, nothing: frozenset[str]) -> str:
 def answer(suffix: str, payload: bytes, max_bytes: int) -> bytes:
     """Return the answer for one document: its text and metadata, or an error and its kind."""
     try:
-        return orjson.dumps(convert(suffix, payload, max_bytes)._asdict())
+        page = suffix.removeprefix(PAGE)
+        made = page_picture(payload, int(page)) if page != suffix else convert(suffix, payload, max_bytes)
+        return orjson.dumps(made._asdict())
     except ReadError as error:
         return orjson.dumps({"error": str(error), "kind": error.kind})
     except MemoryError:

@@ -94,6 +94,9 @@ PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 SCAN, PICTURE = ".scanned-pdf", ".scanned-picture"
 """Suffixes given to a PDF and a picture whose text is to be recognized (OCR)."""
 
+PAGE = ".page-"
+"""Beginning of the suffix given to a PDF or picture of which a page is to be shown."""
+
 FORMATS: Mapping[str, Format] = {
     ".pdf": Format("PDF", ("pypdfium2",)),
     ".docx": Format("Word document", ("markitdown", "mammoth", "markdownify")),
@@ -234,16 +237,30 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> Converted | N
     that cannot be converted, or not by the deadline of the request, or whose text is longer than `max_bytes`.
     """
     found = format_of(name)
-    if found is None:
+    if found is None or (found.is_text and not _versions(found.converters)):
         return None
+    return _ask_converter(found, os.path.splitext(name)[1].lower(), payload, max_bytes)
+
+
+def page_picture(name: str, payload: bytes, page: int) -> dict[str, Any]:
+    """Return a page, from 1, of a PDF or picture as a JPEG in base64, and its size in the unit of the boxes.
+
+    Raises ReadError, as `convert_document` does.
+    """
+    found = format_of(name[: -len(GZIP)] if is_compressed(name) else name)
+    if found is None or found.extra != "ocr":
+        raise ReadError("not a scan", "parse")
+    made = _ask_converter(found, f"{PAGE}{page}", payload, 0)
+    return {"picture": made.text, **made.metadata}
+
+
+def _ask_converter(found: Format, suffix: str, payload: bytes, max_bytes: int) -> Converted:
     if not _versions(found.converters):
-        if found.is_text:
-            return None
         raise ReadError(
             f"a {found.name}, and no converter is installed: pip install 'findingaid[{found.extra}]', or exclude it",
             "no_converter",
         )
-    answer = _converters(os.getpid()).convert(os.path.splitext(name)[1].lower(), payload, max_bytes)
+    answer = _converters(os.getpid()).convert(suffix, payload, max_bytes)
     if "error" in answer:
         raise ReadError(answer["error"], answer["kind"])
     return Converted(answer["text"], answer["metadata"], tuple(Note(**note) for note in answer["notes"]))

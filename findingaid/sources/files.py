@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, brief
 from findingaid.identity.hashes import content_hash
@@ -353,6 +353,13 @@ class Files:
         access = self._access(artifact_id, {})
         wrong = [Note(UNREADABLE, f"nobody may read it: {access.wrong}")] if access.wrong else []
         return Artifact(artifact_id, text, metadata, (*notes, *also, *wrong), access.of_artifact)
+
+    def page_picture(self, artifact_id: str, page: int) -> dict[str, Any]:
+        """Return the picture of a scanned page as it is now, see `documents.page_picture`. Raises ReadError."""
+        name, payload = os.path.basename(artifact_id), self.payload(artifact_id)
+        if documents.is_compressed(name):
+            payload = documents.decompress(payload, self.max_bytes)
+        return documents.page_picture(self._read_as(name), payload, page)
 
     def payload(self, artifact_id: str) -> bytes:
         """Return a file's bytes.

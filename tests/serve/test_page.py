@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +19,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from findingaid.sources import files
 from findingaid.testing import OpenAIServer, faults
 from tests.conftest import Cli, openai, text_about
 from tests.support.deployment import ROOT, until
+from tests.support.documents import lettered, saved, scans
 from tests.support.left_out import FAILED, NOTED, SKIPPED, write_every_format
 from tests.support.serving import listens
 
@@ -303,6 +306,21 @@ def page(driver: Any, indexed: Path) -> Iterator[Page]:
 def page_of_left_out(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     cli = write_every_format(tmp_path_factory.mktemp("every"))
     cli.run("index")
+    with served(cli.config) as address:
+        yield Page(driver, address)
+
+
+@pytest.fixture(scope="module")
+def scanned(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page of scans, of which bell.png changed after it was indexed."""
+    cli = Cli(tmp_path_factory.mktemp("scans"))
+    cli.write("heron.pdf", scans("Typed letters.", lettered("The heron waits.")))
+    cli.write("bell.png", saved(lettered("The fog bell")))
+    cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs", "ocr": True}
+    cli.settings["corpora"]["docs"]["strategy"] = {"name": "Chunked", "chunk_size": 30, "overlap": 0}
+    time.sleep(files.RACY_NANOSECONDS / 1e9)
+    cli.run("index")
+    cli.write("bell.png", saved(lettered("The dinner bell")))
     with served(cli.config) as address:
         yield Page(driver, address)
 
@@ -1068,6 +1086,40 @@ def test_what_was_left_out_of_each_document_is_named(page_of_left_out: Page, siz
         page.waits(lambda: page.texts("#artifact .note") == [words], f"no note {words}")  # noqa: B023
         assert page.in_view(page.one("#artifact .note"))
         assert not page.run(WIDE)
+
+
+@pytest.mark.parametrize("size", [DESK, SMALL])
+def test_a_passage_of_a_scan_is_marked_on_the_picture_of_its_page(scanned: Page, size: tuple[int, int]) -> None:
+    scanned.looks(size)
+    scanned.open(q="heron waits")
+    scanned.one("#hits h3 a").click()
+    mark = scanned.one("#artifact .scan .box")
+
+    scanned.waits(lambda: scanned.in_view(mark), "the mark is out of view")
+    left, top, width, height = scanned.run(
+        """
+        const shown = [arguments[0], document.querySelector(".scan img")];
+        const [box, page] = shown.map((one) => one.getBoundingClientRect());
+        return [box.left - page.left, box.top - page.top, box.width, box.height].map((n) => n / page.width)""",
+        mark,
+    )
+    assert 0.04 < left < 0.08
+    assert 0.04 < top < 0.08
+    assert 0.3 < width < 0.5
+    assert 0.03 < height < 0.08
+    assert scanned.run("return document.querySelector('.scan img').naturalWidth") > 500
+    assert scanned.texts(".scans figcaption") == ["Page 2"]
+    assert not scanned.run(WIDE)
+    assert scanned.violations() == []
+
+
+def test_a_scan_that_changed_has_no_picture_and_the_page_says_why(scanned: Page) -> None:
+    scanned.open(q="fog bell")
+    scanned.one("#hits h3 a").click()
+
+    scanned.shows("No picture of page 1: the file, or the program that reads it, has changed")
+    assert scanned.in_view(scanned.passage())
+    assert scanned.all(".scan img") == []
 
 
 def test_what_is_published_while_the_page_is_open_shows(driver: Any, cli: Cli) -> None:

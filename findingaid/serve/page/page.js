@@ -10,6 +10,7 @@ import { fileActions } from "./file.js";
 import { facetSql, fieldsOf, read, row, sql } from "./filters.js";
 import { suffixesOf } from "./kinds.js";
 import { grouped, item, linkTo, listedItem } from "./results.js";
+import { scannedPlaces, showScans } from "./scans.js";
 import { headline, stateNodes } from "./state.js";
 import { wordsOf } from "./words.js";
 
@@ -318,6 +319,11 @@ async function openArtifact({ artifact, query }) {
     const whole = own ?? view.records.map((record) => record.text).join("\n\n");
     byId("artifact-actions").replaceChildren(...fileActions(view, whole));
     inView(body.querySelector(".passage"));
+    const boxes = scannedPlaces(view, artifact);
+    if (!boxes.length) return;
+    const scans = element("section", { className: "block scans", "aria-label": "Scanned pages" });
+    body.prepend(scans);
+    inView(await showScans(scans, view, boxes, opening.signal));
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.status === 401) return failed(error);
