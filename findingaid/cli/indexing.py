@@ -26,7 +26,8 @@ INTERRUPTED = 130
 def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
     """Print the work that `index` would do, its cost and its time. Calls no paid model and writes nothing.
 
-    The speed of an embedder on this machine is measured on a few texts, if there are at least a hundred to embed.
+    The speed of an embedder on this machine is measured on a few texts, if there are at least a hundred to embed. The
+    text of scans is recognized, which takes as long as in the run.
 
     \b
     Examples:
@@ -35,6 +36,10 @@ def plan(aid: FindingAid, corpora: tuple[str, ...], as_json: bool) -> None:
     """
     report = aid.plan(corpora)
     _print_report(report, as_json, ">to embed", ">to write", "at most ")
+    for name, c in report.corpora.items() if not as_json else ():
+        if pages := sum(note.count for note in c.noted if note.kind == "recognized"):
+            takes = f"takes about {duration(c.seconds)} here, as in this plan"
+            say_line(f"{name}: reading it, with the text of {pages:,} pages to recognize, {takes}")
     _exit_with(report)
 
 

@@ -19,6 +19,7 @@ from findingaid.model import Vectors
 from findingaid.reports import duration
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, text_about
+from tests.support.documents import lettered, scans
 
 SECONDS_A_TEXT = 0.002
 MANY = MemorySource({f"{n}.md": text_about(f"topic {n}") for n in range(WORTH_MEASURING)})
@@ -67,6 +68,20 @@ def test_a_plan_prints_the_time_for_embedding(cli: Cli) -> None:
     said = cli.run("plan").stdout
 
     assert re.search(r"^embedding 100 texts takes about \d+ \w+ here \([\d,]+ a second, ", said, re.MULTILINE)
+
+
+def test_a_plan_prints_the_time_for_scans(cli: Cli) -> None:
+    cli.write("heron.pdf", scans("Typed letters.", lettered("The heron waits."), lettered("Third scan")))
+    source = {"kind": "files", "root": "docs"}
+    cli.settings["corpora"] = {"typed": {"source": source}, "scanned": {"source": source | {"ocr": True}}}
+
+    said = cli.run("plan").stdout
+
+    lines = re.findall(
+        r"^(.*): reading it, with the text of (\d+) pages to recognize, takes about \d+ \w+ here", said, re.MULTILINE
+    )
+    assert lines == [("scanned", "2")]
+    assert cli.json("plan")["corpora"]["scanned"]["seconds"] > 0
 
 
 def test_the_seconds_in_all_are_those_of_the_process(cli: Cli) -> None:
