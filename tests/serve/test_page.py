@@ -515,7 +515,7 @@ def test_wiki_links_backlinks_and_front_matter_of_a_note_are_shown(driver: Any, 
     with served(cli.config) as address:
         page = Page(driver, address)
         page.open(artifact="Home.md", **{"in": "docs"})
-        page.shows("Linked from: 2 artifacts")
+        page.shows("Linked from: 2 texts")
 
         cells = page.texts("#artifact-body .fields :is(th, td)")
         assert cells[:2] == ["tags", '[house, "<b>#x</b>"]']
@@ -873,11 +873,21 @@ def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Pag
 def test_an_answer_says_how_sure_it_is_and_what_a_search_finds_beside_it(page: Page) -> None:
     page.open(q="when do refresh tokens expire", answer="1")
 
-    page.shows("Confidence:", "Not reviewed by a person: ", "Search found beside it")
+    page.shows("Confidence:", "Not reviewed by a person: ", "Also found")
     beside = page.texts("#beside li a")
     assert 1 <= len(beside) <= 3
     page.one("#beside a").click()
     assert page.passage().text
+
+
+def test_a_weak_match_is_not_offered_beside_an_answer(page: Page) -> None:
+    page.open()
+    hits = [{"corpus": "c", "artifact_id": artifact, "text": "x", "weak": artifact == "b"} for artifact in "ab"]
+    script = """
+    const [hits, done] = arguments;
+    import("/page/answer.js").then(({ besides }) => done(besides(hits, { claims: [], quotes: [] })));"""
+
+    assert [hit["artifact_id"] for hit in page.driver.execute_async_script(script, hits)] == ["a"]
 
 
 def test_an_answer_that_there_is_not_says_what_was_looked_for(page: Page) -> None:
@@ -1142,7 +1152,7 @@ def test_what_is_published_while_the_page_is_open_shows(driver: Any, cli: Cli) -
         page.waits(lambda: sorted(page.texts("#hits h3")) == ["One", "Two"], "what is new is not found")
         assert "A new version" not in page.text
         page.one("#state").click()
-        page.shows("2 artifacts in 2 records")
+        page.shows("2 texts in 2 passages")
 
 
 def test_the_start_lists_what_is_in_the_index_newest_first(driver: Any, cli: Cli) -> None:

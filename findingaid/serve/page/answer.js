@@ -44,12 +44,12 @@ function notes({ claims, quotes, gaps, meta: { cut, producer, refused, sentences
   ].filter(Boolean);
 }
 
-/** Returns the hits that an answer does not quote, best first. */
+/** Returns the hits that match well and that an answer does not quote, best first. */
 export function besides(hits, { claims, quotes }) {
   const quoted = [...claims.flatMap(({ corpus, places }) => places.map((at) => ({ ...at, corpus }))), ...quotes];
   const isQuoted = (hit) =>
     quoted.some(({ corpus, artifact_id: id, quote }) => corpus === hit.corpus && id === hit.artifact_id && hit.text.includes(quote));
-  return hits.filter((hit) => !isQuoted(hit));
+  return hits.filter((hit) => !hit.weak && !isQuoted(hit));
 }
 
 function spoken({ text, claim_ids: claims, quote_ids: quotes }, numbers, evidence) {

@@ -89,7 +89,7 @@ export function artifactNodes(view, body, wanted, words, { refersTo, referredBy 
   return [
     element(
       "p", { className: "faint" },
-      `Version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "record")}`,
+      `Version ${view.artifact_version.slice(0, 8)}, ${count(view.records.length, "passage")}`,
     ),
     ...view.notes.map((note) => element("p", { className: "note" }, line(noteText(note)))),
     changed(wanted, record, view),
@@ -135,7 +135,7 @@ function backlinks(referredBy) {
   const items = [...first.values()].reverse().map((one) =>
     element("li", {}, element("a", leadsTo(one), name(one.title ?? one.artifact_id)), " ", element("span", { className: "faint" }, name(one.artifact_id))),
   );
-  const list = element("details", {}, element("summary", {}, `Linked from: ${count(items.length, "artifact")}`), element("ul", {}, items));
+  const list = element("details", {}, element("summary", {}, `Linked from: ${count(items.length, "text")}`), element("ul", {}, items));
   return element("section", { className: "block backlinks" }, list);
 }
 

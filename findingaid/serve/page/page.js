@@ -275,7 +275,7 @@ async function answer(state, signal, listing, llm = false) {
   }
 }
 
-/** Shows what the search found beside the evidence of an answer. */
+/** Shows what matches the question well, beside the evidence of an answer. */
 function showBeside(given) {
   const links = besides(grouped(found.hits).map(([best]) => best), given).slice(0, BESIDE).map(linkTo);
   byId("beside").querySelector("ul").replaceChildren(...links.map((link) => element("li", {}, link)));

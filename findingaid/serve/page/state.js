@@ -16,8 +16,8 @@ export function headline({ published, caller }) {
 export function stateNodes({ published, corpora, dagster }) {
   const columns = [
     ["corpus", (of) => name(of.corpus)],
-    ["artifacts", (of) => number(of.artifacts)],
-    ["records", (of) => number(of.records)],
+    ["texts", (of) => number(of.artifacts)],
+    ["passages", (of) => number(of.records)],
     ...some("claims", corpora, (of) => of.claims),
     ...some("pending", corpora, (of) => of.pending),
     ["failed", (of) => element("span", of.failed.length ? { className: "alarm" } : {}, number(of.failed.length))],
@@ -43,7 +43,7 @@ const some = (head, corpora, of) => (total(corpora, of) ? [[head, (corpus) => nu
 function said(published, corpora) {
   if (!published) return "Nothing is published yet: run findingaid index, then search here.";
   const [records, artifacts] = [total(corpora, (of) => of.records), total(corpora, (of) => of.artifacts)];
-  const what = `${count(artifacts, "artifact")} in ${count(records, "record")}`;
+  const what = `${count(artifacts, "text")} in ${count(records, "passage")}`;
   return `${what}, published ${moment(published.written)} as version ${number(published.version)}.`;
 }
 
