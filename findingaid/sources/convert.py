@@ -126,6 +126,9 @@ RTF_NOT_READ = {
 }
 """Groups of an RTF document that its converter leaves out, by what notes call them."""
 
+RTF_TRACKED = re.compile(r"\\(?:(?:deleted|mvf)(\d*)(?![a-z\d])|(plain)(?![a-z])|[\\{}])|([{}])")
+"""Begin and end of words that a change removed but that still have to be accepted, and of groups."""
+
 RTF_TITLE = re.compile(r"\{\\title ([^{}]*)\}")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
 OLE = b"\xd0\xcf\x11\xe0"
@@ -750,6 +753,7 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".docx": _docx,
     ".pptx": _pptx,
     ".epub": _epub,
+    up = _without_deleted(up)
     ".html": _html,
     ".htm": _html,
     ".xhtml": _html,
@@ -761,6 +765,29 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".odt": _odt,
     ".rtf": _rtf,
     SCAN: _scan,
+def _without_deleted(source: str) -> str:
+    """Put words of RTF that a tracked change removed into groups that the converter leaves out.
+
+    They end where their own group ends, or the format does.
+    """
+    ends = [""]
+
+    def replace(found: re.Match[str]) -> str:
+        end = ""
+        if found[3] == "{":
+            ends.append("")
+        elif found[3] == "}":
+            end = ends.pop() if len(ends) > 1 else ""
+        elif found[1] == "0" or found[2]:
+            end, ends[-1] = ends[-1], ""
+        elif found[1] is not None and not ends[-1]:
+            ends[-1] = "}"
+            return f"{{\\*{found[0]}"
+        return end + found[0]
+
+    return RTF_TRACKED.sub(replace, source)
+
+
     PICTURE: _picture,
     **dict.fromkeys(WORKBOOKS, _workbook),
 }
