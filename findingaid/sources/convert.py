@@ -98,6 +98,16 @@ TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
 )
 
+FORMULAS = {
+    "mfrac": "{}/{}",
+    "mroot": "{1}\N{SQUARE ROOT}{0}",
+    "msqrt": "\N{SQUARE ROOT}{}",
+    "msubsup": "{}_{}^{}",
+    "msup": "{}^{}",
+    "munderover": "{}_{}^{}",
+}
+"""Elements of MathML whose parts do not stand beside each other, and how they are written on a line."""
+
 DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
 """Most rows or columns of a merged cell."""
@@ -116,6 +126,9 @@ CUT_SHORT = "no end, as of a document that was cut short"
 """Words of notes."""
 
 RTF_ESCAPED = re.compile(r"\\[\\{}]")
+RTF_TRACKED = re.compile(r"\\(?:(?:deleted|mvf)(\d*)(?![a-z\d])|(plain)(?![a-z])|[\\{}])|([{}])")
+"""Begin and end of words that a change removed but that still have to be accepted, and of groups."""
+
 RTF_FOOTNOTE = re.compile(r"\\footnote\b ?")
 RTF_RAISED = re.compile(r"\\super ([-+]?[0-9]{1,9})(?=[}\\])")
 RTF_NOT_READ = {
@@ -125,9 +138,6 @@ RTF_NOT_READ = {
     "text boxes, not read": re.compile(r"\\(?:shptxt|dptxbxtext)\b"),
 }
 """Groups of an RTF document that its converter leaves out, by what notes call them."""
-
-RTF_TRACKED = re.compile(r"\\(?:(?:deleted|mvf)(\d*)(?![a-z\d])|(plain)(?![a-z])|[\\{}])|([{}])")
-"""Begin and end of words that a change removed but that still have to be accepted, and of groups."""
 
 RTF_TITLE = re.compile(r"\{\\title ([^{}]*)\}")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
@@ -478,20 +488,51 @@ def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
     return packed.getvalue(), _left_out(notes), bool(words)
 
 
-def _tree(text: str) -> Any | None:
-    """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
+def _parsed(text: str) -> Any | None:
+    """Return the tree of a page, in which no number runs into the one before it; None without any element."""
     from lxml import etree, html
 
     try:
         root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
     except etree.ParserError:
         return None
-    for element in root.iter(*BLOCKS):
-        element.tag = "div"
-    for element in root.iter("sup"):  # the converter leaves out that it is raised: ten to the sixth would be 106
+    for element in list(root.iter("sup")):  # the converter leaves out that it is raised: 10 to the 6th would be 106
         number = (element.text or "").strip()
         if not len(element) and raised(number) != number:
-            element.text = raised(number)
+            _write(element, raised(number))
+    for element in list(root.iter("math")):
+        _write_formula(element)
+    return root
+
+
+def _write_formula(math: Any) -> None:
+    """Put a formula on one line: as TeX if the page has that too, or else with signs for places above and below."""
+    tex = math.xpath("string(.//annotation[contains(@encoding, 'tex')])").strip()
+    for element in [] if tex else reversed(list(math.iter(*FORMULAS))):  # inner ones first
+        parts = ["".join(part.itertext()).strip() for part in ([element] if element.tag == "msqrt" else element)]
+        up = raised(parts[-1]) if parts else ""
+        form = f"{{}}{up}" if element.tag == "msup" and up != parts[-1] else FORMULAS[element.tag]
+        if len(parts) == FORMULAS[element.tag].count("{"):
+            _write(element, form.format(*(x if x.isalpha() or x.isdecimal() else x and f"({x})" for x in parts)))
+    for shown in math.xpath("ancestor::*[@class='katex']/*[@class='katex-html']"):  # the same again
+        shown.drop_tree()
+    _write(math, f"${tex}$" if tex else " ".join("".join(math.itertext()).split()))
+
+
+def _write(element: Any, text: str) -> None:
+    """Replace an element by a text."""
+    for child in list(element):
+        element.remove(child)
+    element.tag, element.text = "span", text
+
+
+def _tree(text: str) -> Any | None:
+    """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
+    root = _parsed(text)
+    if root is None:
+        return None
+    for element in root.iter(*BLOCKS):
+        element.tag = "div"
     for table in list(root.iter("table")):
         _fill_merged(table)
     return root
@@ -554,7 +595,8 @@ def _web_page(payload: bytes, max_bytes: int) -> Converted:
     """Convert the main text of a page, without menus and footers; or all of it, if none is found."""
     import trafilatura
 
-    page = decode(payload)[0]
+    parsed = _parsed(decode(payload)[0])
+    page = "" if parsed is None else _as_bytes(parsed).decode()
     whole = _html(payload, max_bytes)
     config = trafilatura.settings.use_config()
     config["DEFAULT"].update({"MIN_EXTRACTED_SIZE": "1", "MIN_OUTPUT_SIZE": "1"})  # a short page, too, has a menu
@@ -711,6 +753,7 @@ def _rtf(payload: bytes, max_bytes: int) -> Converted:
         return _plain_text(payload)
     source = payload.decode("latin-1")
     up = RTF_RAISED.sub(lambda found: "".join(f"\\u{ord(sign)}?" for sign in raised(found[1])), source)
+    up = _without_deleted(up)
     read = RTF_FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
     text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = RTF_TITLE.search(source)
@@ -720,6 +763,29 @@ def _rtf(payload: bytes, max_bytes: int) -> Converted:
     return Converted(
         text, {"title": _said(found and rtf_to_text(f"{{\\rtf1{found[1]}}}"), NO_TITLES)}, _left_out(left_out)
     )
+
+
+def _without_deleted(source: str) -> str:
+    """Put words of RTF that a tracked change removed into groups that the converter leaves out.
+
+    They end where their own group ends, or the format does.
+    """
+    ends = [""]
+
+    def replace(found: re.Match[str]) -> str:
+        end = ""
+        if found[3] == "{":
+            ends.append("")
+        elif found[3] == "}":
+            end = ends.pop() if len(ends) > 1 else ""
+        elif found[1] == "0" or found[2]:
+            end, ends[-1] = ends[-1], ""
+        elif found[1] is not None and not ends[-1]:
+            ends[-1] = "}"
+            return f"{{\\*{found[0]}"
+        return end + found[0]
+
+    return RTF_TRACKED.sub(replace, source)
 
 
 def _plain_text(payload: bytes) -> Converted:
@@ -753,7 +819,6 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".docx": _docx,
     ".pptx": _pptx,
     ".epub": _epub,
-    up = _without_deleted(up)
     ".html": _html,
     ".htm": _html,
     ".xhtml": _html,
@@ -765,29 +830,6 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".odt": _odt,
     ".rtf": _rtf,
     SCAN: _scan,
-def _without_deleted(source: str) -> str:
-    """Put words of RTF that a tracked change removed into groups that the converter leaves out.
-
-    They end where their own group ends, or the format does.
-    """
-    ends = [""]
-
-    def replace(found: re.Match[str]) -> str:
-        end = ""
-        if found[3] == "{":
-            ends.append("")
-        elif found[3] == "}":
-            end = ends.pop() if len(ends) > 1 else ""
-        elif found[1] == "0" or found[2]:
-            end, ends[-1] = ends[-1], ""
-        elif found[1] is not None and not ends[-1]:
-            ends[-1] = "}"
-            return f"{{\\*{found[0]}"
-        return end + found[0]
-
-    return RTF_TRACKED.sub(replace, source)
-
-
     PICTURE: _picture,
     **dict.fromkeys(WORKBOOKS, _workbook),
 }

@@ -62,17 +62,22 @@ def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], 
             _append(parent, element.getprevious(), element.tail or "")
             parent.remove(element)
     left_out["headers and footers, not read"] += _headers(archive, parser)
-    raised = {
-        style.get(f"{STYLE}name")
-        for style in root.iter(f"{STYLE}style")
-        if any(each.get(f"{STYLE}text-position", "").startswith("super") for each in style)
-    }
+    raised = raised_styles(root)
     for element in body.iter():
         style = next((value for name, value in element.attrib.items() if name.endswith("}style-name")), "")
         _as_html(element, _local(element))
         if style in raised and element.tag == "span":
             element.tag = "sup"
     return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
+
+
+def raised_styles(root: Any) -> set[str]:
+    """Return the names of the styles of a part whose words are raised."""
+    return {
+        style.get(f"{STYLE}name", "")
+        for style in root.iter(f"{STYLE}style")
+        if any(each.get(f"{STYLE}text-position", "").startswith("super") for each in style)
+    }
 
 
 def _as_html(element: Any, local: str) -> None:

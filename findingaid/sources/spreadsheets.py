@@ -8,12 +8,16 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from findingaid.errors import ReadError
+from findingaid.sources.office import raised
+from findingaid.sources.opendocument import raised_styles
 from findingaid.text.structure import rows_heading
 
 BLOCK_CHARACTERS = 600
@@ -23,6 +27,8 @@ HEADER_WITHIN = 20
 """Number of first rows among which the header is looked for. The rows above it are titles."""
 
 FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
+
+RAISED = re.compile(rb"vertAlign[^<>]*superscript|text-position=.super")
 
 FIRST_WITHIN = 10_000
 """Bytes of a part among which its first element is looked for."""
@@ -62,7 +68,7 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
     import python_calamine as calamine
 
     try:
-        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(payload))
+        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(_with_raised(payload)))
     except calamine.PasswordError:
         raise ReadError("with a password: save it without, or exclude it", "encrypted") from None
     left_out = Counter(_not_in_cells(payload))
@@ -83,6 +89,37 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
                 if size > max_bytes:
                     return "\n\n".join(blocks), sheets, left_out
     return "\n\n".join(blocks), sheets, left_out
+
+
+def _with_raised(payload: bytes) -> bytes:
+    """Return a workbook whose raised numbers are in raised characters, since calamine leaves out that they are."""
+    if not payload.startswith(b"PK"):
+        return payload
+    parts: dict[str, bytes] = {}
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        for name in archive.namelist():
+            with suppress(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):  # calamine may not need it
+                parts[name] = archive.read(name)
+    found = [name for name, content in parts.items() if name.endswith(".xml") and RAISED.search(content)]
+    if not found:
+        return payload
+    parts |= {name: _raise(parts[name]) for name in found}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as into:
+        for name, content in parts.items():
+            into.writestr(name, content)
+    return packed.getvalue()
+
+
+def _raise(part: bytes) -> bytes:
+    from lxml import etree
+
+    root = etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
+    styles = raised_styles(root)
+    spans = (span for span in root.iter("{*}span") if not styles.isdisjoint(span.attrib.values()))
+    for element in [*root.iterfind(".//{*}vertAlign[@val='superscript']/../../{*}t"), *spans]:
+        element.text = raised(element.text or "")
+    return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True))
 
 
 def _not_in_cells(payload: bytes) -> Mapping[str, int]:

@@ -227,6 +227,40 @@ def test_a_raised_number_does_not_become_part_of_the_number_before_it(name: str,
     assert "10⁶ cells of 5 m², 3 times 10⁻³, Ca²⁺, the 1st of 2024[1](#f), a<b." in made.text
 
 
+TEX = "<semantics><mn>106</mn><annotation encoding='application/x-tex'>10^{6}</annotation></semantics>"
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("<msup><mn>10</mn><mn>6</mn></msup>", "10⁶"),
+        ("<mi>m</mi><msup><mi>c</mi><mrow><mi>n</mi><mo>+</mo><mn>1</mn></mrow></msup>", "mc^(n+1)"),
+        ("<mfrac><mn>1</mn><msqrt><mi>a</mi><mo>+</mo><mn>2</mn></msqrt></mfrac>", "1/(√(a+2))"),
+        ("<mn>10</mn><msup><mrow></mrow><mn>6</mn></msup>", "10⁶"),
+        ("<msup><mn>10</mn></msup>", "10"),
+        (TEX, "$10^{6}$"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.html", "a.web-page", "a.epub"])
+def test_a_formula_is_written_on_a_line(name: str, formula: str, text: str) -> None:
+    page = f"<p>There are <math>{formula}</math> cells.</p>"
+
+    made = convert_document(name, epub(page) if name == "a.epub" else page.encode(), LIMIT)
+
+    assert made is not None
+    assert made.text.endswith(f"There are {text} cells.")
+
+
+def test_a_formula_that_a_page_shows_twice_is_read_once() -> None:
+    shown = '<span class="katex-html"><span>1</span><span>0</span><span>6</span></span>'
+    page = f'There are <span class="katex"><span class="katex-mathml"><math>{TEX}</math></span>{shown}</span> cells.'
+
+    made = convert_document("a.html", page.encode(), LIMIT)
+
+    assert made is not None
+    assert made.text == "There are $10^{6}$ cells."
+
+
 def test_a_page_is_without_what_only_leads_elsewhere(read: Callable[..., Artifact]) -> None:
     page = b'<nav><a href="/">Home</a></nav>before<nav/> <h1>Head<a class="headerlink" href="#head">#</a></h1>text'
 

@@ -175,6 +175,28 @@ def test_what_stands_beside_the_cells_of_an_ods_is_counted() -> None:
     assert sorted(read(payload, "a.ods")[1]) == ["charts, not read", "text boxes, not read"]
 
 
+def test_a_raised_number_of_a_cell_does_not_become_part_of_the_number_before_it() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        up, down = book.add_format({"font_script": 1}), book.add_format({"font_script": 2})
+        book.add_worksheet("A").write_rich_string(0, 0, "10", up, "6", " on the 1", up, "st", " of H", down, "2")
+
+    assert read(workbook(write))[0].endswith("| 10⁶ on the 1st of H2 |")
+
+
+@pytest.mark.parametrize(("position", "text"), [("super 58%", "10⁶"), ("sub 58%", "106")])
+def test_a_raised_number_of_an_ods_does_not_become_part_of_the_number_before_it(position: str, text: str) -> None:
+    style = f'<style:style style:name="up"><style:text-properties style:text-position="{position}"/></style:style>'
+    payload = changed(
+        ods(("A", [["10SIX"]])),
+        "content.xml",
+        lambda xml: xml.replace(b"SIX", b'<text:span text:style-name="up">6</text:span>').replace(
+            b"</office:automatic-styles>", f"{style}</office:automatic-styles>".encode()
+        ),
+    )
+
+    assert read(payload, "a.ods")[0].endswith(f"| {text} |")
+
+
 def test_a_table_without_a_header_has_the_letters_of_its_columns() -> None:
     def write(book: xlsxwriter.Workbook) -> None:
         book.add_worksheet("Empty")
