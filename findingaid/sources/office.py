@@ -12,7 +12,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from posixpath import join, normpath
@@ -32,26 +31,31 @@ WRAPPERS = frozenset({"fldSimple", "moveTo", "customXml", "smartTag", "dir", "bd
 REMOVED = frozenset({"moveFrom", "conflictDel", "rt", "rubyPr", "customXmlPr", "smartTagPr"})
 """Elements with the old place of moved text, readings beside a ruby's text, and properties of wrappers."""
 
-BODIES = frozenset({"document", "footnotes", "endnotes"})
-"""Roots of the parts of a Word file whose words are read."""
-
 CHUNK = "findingaidchunk{}x"
 """Word that stands for an inserted document until the text is converted."""
 
-PARTS = (
-    (
-        re.compile(r"word/(document\d*|footnotes|endnotes)\.xml|ppt/slides/[^/]+\.xml"),
-        "words in elements that the converter does not know",
-        "words",
-    ),
-    (re.compile(r"word/(header|footer)\d*\.xml"), "headers and footers", "parts"),
-    (re.compile(r"(word|ppt)/diagrams/data\d*\.xml"), "SmartArt", "parts"),
-    (re.compile(r"(word|ppt)/charts/chart\w*\.xml"), "charts", "parts"),
-    (re.compile(r"(word|ppt)/(comments/)?(comments|modernComment)\w*\.xml"), "comments", "parts"),
-    (re.compile(r"ppt/notesSlides/[^/]+\.xml"), "notes of slides", "parts"),
-    (re.compile(r"(word|ppt)/embeddings/.+"), "embedded documents", "parts"),
-)
-"""Parts with words: pattern of the name, what a note calls them, and whether it counts words or parts."""
+WORDS_OF_PART = "words in elements that the converter does not know"
+
+PARTS = {
+    "document": WORDS_OF_PART,
+    "footnotes": WORDS_OF_PART,
+    "endnotes": WORDS_OF_PART,
+    "sld": WORDS_OF_PART,
+    "hdr": "headers and footers",
+    "ftr": "headers and footers",
+    "dataModel": "SmartArt",
+    "chartSpace": "charts",
+    "comments": "comments",
+    "cmLst": "comments",
+    "notes": "notes of slides",
+}
+"""Roots of parts with words, and what a note calls what is not read of them. Programs choose the names of parts."""
+
+OFFICE = re.compile(r"\{http://schemas\.(openxmlformats\.org|microsoft\.com/office)/")
+"""Beginning of the names of their elements; a part of a user's own XML may have the same roots."""
+
+STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+"""Beginning of the names of elements and relations in files that Office saves as strict."""
 
 NUMBER = re.compile(r"[-+\u2212\u2013]?[0-9]*[-+\u2212\u2013]?")
 RAISED = str.maketrans(
@@ -64,32 +68,28 @@ WORDS = re.compile(r"\w+")
 LETTER = re.compile(r"[^\W\d_]")
 
 
-MAIN_PARTS = frozenset({"word/document.xml", "ppt/presentation.xml"})
-"""Parts without which there is nothing to read."""
-
-
 @dataclass
 class Readable:
     """A document that its converter can read.
 
-    `chunks` are the names and contents of documents inserted into it, by the words that stand for them. `texts` are the
-    words of each part, one string for each run.
+    `chunks` are the names and contents of documents inserted into it, by the words that stand for them. `texts` are for
+    each part what a note calls it, and its words, one string for each run.
     """
 
     payload: bytes = b""
     chunks: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    texts: dict[str, list[str]] = field(default_factory=dict)
+    texts: list[tuple[str, list[str]]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def left_out(self, text: str) -> list[Note]:
         """Return notes on the words that are not in the converted text, by the kind of their part."""
         found = UNLETTERED.sub("", text)
         counts: dict[str, int] = {}
-        for name, runs in self.texts.items():
-            _, what, unit = next(part for part in PARTS if part[0].fullmatch(name))
-            missing = [run for run in _missing(runs, found) if unit == "words" or LETTER.search(run)]
+        for what, runs in self.texts:
+            missing = [run for run in _missing(runs, found) if what == WORDS_OF_PART or LETTER.search(run)]
             if missing:
-                counts[what] = counts.get(what, 0) + (len(WORDS.findall(" ".join(missing))) if unit == "words" else 1)
+                count = len(WORDS.findall(" ".join(missing))) if what == WORDS_OF_PART else 1
+                counts[what] = counts.get(what, 0) + count
         return [*self.notes, *(Note("left_out", f"{what}, not read", count) for what, count in counts.items())]
 
 
@@ -117,13 +117,11 @@ def make_readable(archive: zipfile.ZipFile) -> Readable:
         made.notes.append(Note("damaged_part", "damaged parts, not read", damaged))
     relations = {name: _drop_missing(name, parts) for name in [*parts] if name.endswith(".rels")}
     for name in [*parts]:
-        if name.endswith(".xml") and name.startswith(("word/", "ppt/slides/")):
+        if name.endswith(".xml"):
             related = relations.get(str(PurePosixPath(name).parent / "_rels" / f"{PurePosixPath(name).name}.rels"), {})
-            with suppress(SyntaxError):  # the converter reports it, if it reads this part
-                _rewrite(name, parts, related, made)
-    for name in parts:
-        if any(pattern.fullmatch(name) for pattern, _, _ in PARTS) and name not in made.texts:
-            made.texts[name] = _embedded(name) if "/embeddings/" in name else _runs_of(parts[name])
+            _rewrite(name, parts, related, made)
+        elif "/embeddings/" in name and not name.endswith(".xlsx"):  # a chart shows its table
+            made.texts.append(("embedded documents", [PurePosixPath(name).name]))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as into:
         for name, content in parts.items():
@@ -133,19 +131,15 @@ def make_readable(archive: zipfile.ZipFile) -> Readable:
 
 
 def _part(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """Return the content of a part; None for a damaged one, unless it is a main part."""
+    """Return the content of a part, with the names of elements that the converters know; None for a damaged one."""
     try:
         content = archive.read(name)
-        if name.endswith((".xml", ".rels")) and name not in MAIN_PARTS:
+        if name.endswith((".xml", ".rels")):
+            content = STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", content)
             _parsed(content)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, SyntaxError):
         return None
     return content
-
-
-def _embedded(name: str) -> list[str]:
-    """Return the name of an embedded document as its words, except of a chart's table, which the chart shows."""
-    return [] if name.endswith(".xlsx") else [PurePosixPath(name).name]
 
 
 def _parsed(content: bytes) -> Any:
@@ -163,10 +157,7 @@ def _written(root: Any) -> bytes:
 
 def _drop_missing(name: str, parts: dict[str, bytes]) -> dict[str, str]:
     """Remove the relationships of a part to parts that are not there, and return the rest: id -> name of the part."""
-    try:
-        root = _parsed(parts[name])
-    except SyntaxError:
-        return {}
+    root = _parsed(parts[name])
     folder = PurePosixPath(name).parent.parent
     found: dict[str, str] = {}
     dropped = False
@@ -189,8 +180,11 @@ def _drop_missing(name: str, parts: dict[str, bytes]) -> dict[str, str]:
 def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], made: Readable) -> None:
     """Rewrite a part with words, and keep the words that are to be found in the converted text."""
     root = _parsed(parts[name])
-    local = _local(root)
-    if not (name.startswith("ppt/") or (root.tag.startswith(W) and local in BODIES)):
+    what = PARTS.get(_local(root)) if OFFICE.match(str(root.tag)) else None
+    if what is None:
+        return
+    if what != WORDS_OF_PART:
+        made.texts.append((what, list(_runs(root))))
         return
     _choose_alternatives(root)
     if root.tag.startswith(W):
@@ -202,7 +196,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _drop_pictures(root, related, made)
         _mark_chunks(root, related, parts, made)
     _write_raised(root)
-    made.texts[name] = list(_runs(root))
+    made.texts.append((what, list(_runs(root))))
     parts[name] = _written(root)
 
 
@@ -323,13 +317,6 @@ def _run(root: Any, words: str) -> Any:
     text.text = words
     run.append(text)
     return run
-
-
-def _runs_of(content: bytes) -> list[str]:
-    try:
-        return list(_runs(_parsed(content)))
-    except SyntaxError:
-        return []
 
 
 def _runs(root: Any) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import zipfile
 from collections.abc import Mapping
 
 import pptx
@@ -30,8 +32,13 @@ NAMES = (
     ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
     ' xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"'
     ' xmlns:pic="http://schemas.openxmlformats.org/drawingml/2006/picture"'
+    ' xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
+    ' xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
     ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:v="urn:schemas-microsoft-com:vml"'
 )
+PLAIN, STRICT = rb"http://schemas\.openxmlformats\.org/(\w+)/2006/", rb"http://purl.oclc.org/ooxml/\1/"
+"""Beginning of the names of elements, and that in files that Office saves as strict."""
+
 RUN = "<w:r><w:t>{}</w:t></w:r>".format
 BOX = "<w:txbxContent><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:txbxContent>".format
 DRAWN = "<w:drawing><wp:anchor><a:graphic>{}</a:graphic></wp:anchor></w:drawing>".format
@@ -152,21 +159,71 @@ def test_words_in_an_element_that_nobody_knows_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("root", "said"),
     [
-        ("word__header1.xml", "headers and footers, not read"),
-        ("word__footer2.xml", "headers and footers, not read"),
-        ("word__diagrams__data1.xml", "SmartArt, not read"),
-        ("word__charts__chart1.xml", "charts, not read"),
-        ("word__comments.xml", "comments, not read"),
+        ("w:hdr", "headers and footers, not read"),
+        ("w:ftr", "headers and footers, not read"),
+        ("dgm:dataModel", "SmartArt, not read"),
+        ("c:chartSpace", "charts, not read"),
+        ("w:comments", "comments, not read"),
     ],
 )
-def test_parts_of_word_that_are_not_read_are_counted_unless_their_words_are_in_the_text(name: str, said: str) -> None:
-    lost, there, number = (f"<x {NAMES}>{RUN(text)}</x>" for text in ("a lost word", MARK, "12"))
+def test_parts_of_word_that_are_not_read_are_counted_unless_their_words_are_in_the_text(root: str, said: str) -> None:
+    lost, there, number = (f"<{root} {NAMES}>{RUN(text)}</{root}>" for text in ("a lost word", MARK, "12"))
 
-    assert counted(".docx", document("", **{name: lost})) == {said: 1}
-    assert counted(".docx", document("", **{name: there})) == {}
-    assert counted(".docx", document("", **{name: number})) == {}
+    assert counted(".docx", document("", part__1=lost)) == {}
+    assert counted(".docx", document("", **{"part/1.xml": lost})) == {said: 1}
+    assert counted(".docx", document("", **{"part/1.xml": there})) == {}
+    assert counted(".docx", document("", **{"part/1.xml": number})) == {}
+
+
+def test_parts_of_a_users_own_xml_are_not_counted() -> None:
+    own = '<x:comments xmlns:x="urn:own"><x:t>a word of mine</x:t></x:comments>'
+
+    assert counted(".docx", document("", **{"customXml/item1.xml": own})) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"word/", b"text/"), (b"ppt/", b"deck/"), (b"slides/", b"pages/"), (PLAIN, STRICT)],
+)
+def test_a_document_is_read_whatever_its_program_calls_parts_and_elements(before: bytes, after: bytes) -> None:
+    up = f'{RUN("10")}<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>6</w:t></w:r>'
+    header = f"<w:hdr {NAMES}>{words_of(RUN('a lost word'))}</w:hdr>"
+    text = document(words_of(f"<w:novel>{RUN('lost')}</w:novel>{up}"), **{"word/header1.xml": header})
+    deck = changed(
+        slides(("Head", "TEN")),
+        "ppt/slides/slide1.xml",
+        lambda xml: xml.replace(b"TEN</a:t>", b'10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t>'),
+    )
+
+    for suffix, payload in ((".docx", text), (".pptx", deck)):
+        found, whole = convert(suffix, _renamed(payload, before, after), LIMIT), convert(suffix, payload, LIMIT)
+        assert "10\u2076" in found.text
+        assert found == whole
+        assert len(found.notes) == (2 if suffix == ".docx" else 0)
+
+
+def _renamed(payload: bytes, before: bytes, after: bytes) -> bytes:
+    """Return a document with other names of parts and elements, in all parts that are text."""
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        parts = {each: archive.read(each) for each in archive.namelist()}
+    kinds = (".xml", ".rels")
+    return zipped(
+        {
+            re.sub(before, after, name.encode()).decode(): re.sub(before, after, part) if name.endswith(kinds) else part
+            for name, part in parts.items()
+        }
+    )
+
+
+def test_a_document_whose_main_part_is_damaged_fails() -> None:
+    for suffix, payload, part in (
+        (".docx", BASE, "word/document.xml"),
+        (".pptx", slides(("a", "b")), "ppt/presentation.xml"),
+    ):
+        with pytest.raises(ReadError, match="damaged, or not a valid"):
+            convert(suffix, with_part(payload, part, b"<cut"), LIMIT)
 
 
 def test_a_document_inserted_into_another_is_read_in_its_place_or_counted() -> None:
@@ -251,8 +308,6 @@ def test_slides_name_charts_and_pictures_and_survive_missing_parts() -> None:
 
 
 def _without(payload: bytes, start: str) -> bytes:
-    import zipfile
-
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         return zipped({each: archive.read(each) for each in archive.namelist() if not each.startswith(start)})
 
