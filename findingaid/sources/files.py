@@ -310,13 +310,15 @@ class Files:
         return FolderAccess.read(self._real_root, os.path.dirname(real), self.access_file, known)
 
     def _to_convert(self, listing: Listing) -> Listing:
-        """Return a listing whose stamp also changes with the converter of this type of document.
+        """Return a listing whose stamp also changes with the converter of its type of document, and if it is too large.
 
         That of a temporary file never changes, since its name alone decides.
         """
         if is_temporary(listing.artifact_id):
             return Listing(listing.artifact_id, TEMPORARY)
         stamp = documents.with_converter(listing.stamp, self._read_as(listing.artifact_id))
+        if stamp and listing.size > self.max_bytes:  # it may have been read when the limit was higher
+            stamp = f"{TOO_LARGE}:{stamp}"
         return listing if stamp == listing.stamp else replace(listing, stamp=stamp)
 
     def _read_as(self, name: str) -> str:

@@ -151,3 +151,20 @@ def test_an_artifact_whose_newest_version_failed_says_so(cli: Cli, monkeypatch: 
     shown = cli.run("why", "a.md").stdout
     assert "  no newest version  failed: a.md: 351 bytes, more than source.max_bytes = 100" in shown
     assert "[artifacts: too_large, next try when it changes]" in shown
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_a_file_that_a_lower_limit_excludes_fails_by_name_until_it_is_raised(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("findingaid.sources.files.RACY_NANOSECONDS", 0)
+    source = cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": "docs", "max_bytes": 400}
+    put(cli.docs, name, "The release manager approves a deploy. " * 9)
+    cli.run("index")
+    source["max_bytes"] = 100
+
+    failed = f"{name}: 351 bytes, more than source.max_bytes = 100: exclude it or raise the limit"
+    assert failed in cli.run("index").stderr
+    assert failed in cli.run("index").stderr
+    source["max_bytes"] = 400
+    assert "max_bytes" not in cli.run("index").stderr
