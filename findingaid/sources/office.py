@@ -23,6 +23,7 @@ from findingaid.model import Note
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 WRAPPERS = frozenset({"fldSimple", "moveTo", "customXml", "smartTag", "dir", "bdo", "ruby", "rubyBase", "conflictIns"})
@@ -321,7 +322,7 @@ def _run(root: Any, words: str) -> Any:
 
 def _runs(root: Any) -> Iterator[str]:
     """Yield the words of a part. Numbers of pages and slides, which fields make, are left out."""
-    for element in root.iter("{*}t", "{*}v"):
+    for element in root.iter("{*}t", "{*}v", f"{P}text"):
         parent = element.getparent()
         number = parent is not None and _local(parent) == "fld" and parent.get("type") == "slidenum"
         deleted = next(element.iterancestors(f"{W}del"), None) is not None

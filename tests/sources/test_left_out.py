@@ -177,6 +177,20 @@ def test_parts_of_word_that_are_not_read_are_counted_unless_their_words_are_in_t
     assert counted(".docx", document("", **{"part/1.xml": number})) == {}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<p:cm><p:text>Fix this</p:text></p:cm>",
+        "<p:cm><p:txBody><a:p><a:r><a:t>Fix</a:t></a:r></a:p></p:txBody></p:cm>",
+    ],
+)
+def test_comments_of_old_and_new_powerpoint_are_counted(words: str) -> None:
+    names = f'{NAMES} xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+    deck = with_part(slides(("Head", "text")), "ppt/comments/comment1.xml", f"<p:cmLst {names}>{words}</p:cmLst>")
+
+    assert counted(".pptx", deck) == {"comments, not read": 1}
+
+
 def test_parts_of_a_users_own_xml_are_not_counted() -> None:
     own = '<x:comments xmlns:x="urn:own"><x:t>a word of mine</x:t></x:comments>'
 
