@@ -1,7 +1,8 @@
-"""A run that something else ended before its work was done is no try of an artifact: another one is due."""
+"""Only a run that failed by name is a try of an artifact: after another one that leaves it stale, one more is due."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 
 import dagster as dg
@@ -124,3 +125,46 @@ def test_a_backfill_that_was_interrupted_is_launched_again(
     monkeypatch.setattr(tries, "FIRST_WAIT", -1)
 
     assert backfill_tick(location).startswith("launched backfill")
+
+
+def lose_tables(location: Location) -> None:
+    shutil.rmtree(location.cli.folder / "index")
+
+
+def test_what_is_lost_again_after_a_backfill_built_it_is_backfilled_again(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are as they were, and so is what the backfill is to build."""
+    location.begin()
+    lose_tables(location)
+    assert backfill_tick(location).startswith("launched backfill")
+    (backfill,) = location.instance.get_backfills()
+    tags = {"dagster/backfill": backfill.backfill_id}
+    assert location.materialize(list(STAGES), "ledger.md", "writer.md", tags=tags).success
+    location.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_SUCCESS))
+    assert backfill_tick(location).startswith("no partition is stale")
+    lose_tables(location)
+
+    reason = f"4 partitions are stale, and backfill {backfill.backfill_id} succeeded, and what it did was lost: see it"
+    assert backfill_tick(location).startswith(reason)
+    monkeypatch.setattr(tries, "FIRST_WAIT", -1)
+
+    assert backfill_tick(location).startswith("launched backfill")
+
+
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+def test_what_is_lost_again_before_the_tick_after_a_run_built_it_is_built_again(
+    location: Location, monkeypatch: pytest.MonkeyPatch, sensor: str
+) -> None:
+    location.begin()
+    lose_tables(location)
+    first = look(location, sensor=sensor)
+    (request,) = first.run_requests or ()
+    assert location.index(corpora=["docs"], tags=dict(request.tags)).success
+    lose_tables(location)
+
+    again = look(location, first.cursor, sensor)
+    assert "succeeded, and what it did was lost: see it. Another one starts in 1 minutes" in (again.skip_message or "")
+    monkeypatch.setattr(tries, "FIRST_WAIT", -1)
+
+    assert corpora_of(look(location, again.cursor, sensor)) == ["docs"]
