@@ -56,11 +56,11 @@ def sync(
 ) -> None:
     """Log everything about the partitions with these keys, or the whole corpus, that the instance does not know yet.
 
-    `again` are the stages that a materialization selected. Only these are logged, even at the same version, since the
-    run did not touch the other stages. Records are logged only if readers see them, as `visible` tells; in the middle
-    of a run Dagster shows them as in progress. Artifacts that failed are not logged, nor outdated ones. Texts are
-    logged only with `previews`. The whole corpus is divided anew if it has grown beyond its limit, or has shrunk below
-    it.
+    `again` are the stages that a materialization selected. These are logged, even at the same version. The run did not
+    touch the other stages: they are logged if they are to name a version of the artifacts with other rules of access.
+    Records are logged only if readers see them, as `visible` tells; in the middle of a run Dagster shows them as in
+    progress. Artifacts that failed are not logged, nor outdated ones. Texts are logged only with `previews`. The whole
+    corpus is divided anew if it has grown beyond its limit, or has shrunk below it.
     """
     instance, of = context.instance, indexer.corpus
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
@@ -81,7 +81,7 @@ def sync(
         wiped = missing_partitions(instance, of, partitions) if keys is None else set()
         unknown = observed.union(wiped, *failed.values(), *changed.values())
         partitions = {key: found for key, found in partitions.items() if key in unknown}
-    due = _due(instance, of, partitions, observed, failed, again)
+    due = _due(instance, indexer, partitions, observed, failed, again)
     if not visible:
         del due[Stage.RECORDS]
     told = sorted(set().union(*due.values()))
@@ -233,7 +233,7 @@ def _of_table(indexer: Indexer, stage: Stage, previews: bool) -> dict[str, Any]:
 
 def _due(
     instance: dg.DagsterInstance,
-    of: Corpus,
+    indexer: Indexer,
     partitions: Mapping[str, Partition],
     observed: Collection[str],
     failed: Mapping[Stage, set[str]],
@@ -243,7 +243,7 @@ def _due(
 
     Those that Dagster shows as `failed` are among them if the ledger has their output: no other event takes that back.
     """
-    wanted = list(partitions)
+    of, wanted = indexer.corpus, list(partitions)
     ids = {stage: latest_event_ids(instance, asset_key(of, stage), wanted) for stage in of.stages}
     changed: dict[Stage, set[str]] = {}
     due: dict[Stage, list[str]] = {}
@@ -260,9 +260,18 @@ def _due(
         stale |= {
             key for key in partitions for dep in deps_of(of, stage) if ids[dep].get(key, 0) > ids[stage].get(key, 0)
         }
-        asked = stale if again is None else set(partitions) if stage in again else set()
-        due[stage] = sorted(key for key in asked if partitions[key].has_output(stage))
+        if again is not None:  # a changed rule of access is a new version of artifacts, but of no other stage
+            follows = Stage.ARTIFACTS in again and Stage.ARTIFACTS in deps_of(of, stage)
+            rules = {k for k in changed[Stage.ARTIFACTS] if follows and _is_cut(indexer, partitions[k])}
+            stale = set(partitions) if stage in again else rules
+        due[stage] = sorted(key for key in stale if partitions[key].has_output(stage))
     return due
+
+
+def _is_cut(indexer: Indexer, partition: Partition) -> bool:
+    """Check whether all surfaces are those of the artifacts as they are: no run builds them again."""
+    versions = [(row.version(Stage.ARTIFACTS), row.version(Stage.SURFACES)) for row in partition.rows]
+    return all(artifact and surfaces == indexer.recipe.surfaces(artifact) for artifact, surfaces in versions)
 
 
 def _observe(

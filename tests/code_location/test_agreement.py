@@ -82,6 +82,27 @@ def test_a_changed_rule_of_access_is_told_of_each_artifact_and_of_what_readers_s
 
 
 @pytest.mark.parametrize("by", ["artifact", "bucket"])
+def test_artifacts_that_are_materialized_alone_for_a_changed_rule_leave_no_other_stage_stale(
+    location: Location, by: str
+) -> None:
+    """No run would build these stages, since the rule changes none of their outputs."""
+    docs = location.cli.settings["corpora"]["docs"]
+    docs |= {"access": [{"readers": ["public"]}], "partitions": {"by": by, "buckets": 1}}
+    location.begin()
+    docs["access"] = [{"match": "ledger.md", "readers": ["group:hr"]}, {"readers": ["public"]}]
+    first, last = ("ledger.md", "writer.md") if by == "artifact" else (Keys(1).key_of("ledger.md"), None)
+
+    assert location.materialize(["artifacts"], first, last).success
+
+    assert location.stale() == {}
+    assert location.index().success
+    assert location.stale() == {}
+    change(location.cli.docs / "ledger.md", "edit", 1)
+    assert location.materialize(["artifacts"], first, last).success
+    assert location.stale() == {first: {"surfaces"}}
+
+
+@pytest.mark.parametrize("by", ["artifact", "bucket"])
 def test_what_the_configuration_of_before_made_is_shown_as_current_by_no_run_of_others(
     location: Location, by: str
 ) -> None:
