@@ -58,7 +58,10 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
 
     @operate(name=f"{lead}purge")
     def purge(context: dg.OpExecutionContext) -> None:
-        """Delete removed data from disk for good: cached vectors and synopses, earlier versions, leftovers."""
+        """Delete removed data from disk for good: cached vectors and synopses, earlier versions, leftovers.
+
+        Corpora that the configuration does not name are removed too, also those of another code location.
+        """
         with in_one_line():
             done = opened(context.resources, key).purge()
         context.add_output_metadata(done.to_dict())
