@@ -331,6 +331,7 @@ def test_a_source_that_is_away_is_one_failed_run_of_each_sensor_and_a_failed_tic
     if how == "gone":
         location.cli.docs.rmdir()
     (other / "new.md").write_text(text_about("new"))
+    os.utime(other / "new.md", (SETTLED, SETTLED))
 
     reasons = []
     for sensor in (tick, look):
