@@ -53,8 +53,9 @@ def tried_by_backfill(instance: dg.DagsterInstance, backfills: Sequence[Backfill
     without = list(takewhile(is_no_try, same))
     if same and not without:
         return f"as stale as when backfill {same[0].id} tried them: see it"
-    what = f"stale, and backfill {same[0].id}" if without else ""
-    return _wait(len(without), same[0].ended, what, runs_of(same[0])) if without else None
+    if not without:
+        return None
+    return _wait(len(without), same[0].ended, f"stale, and backfill {same[0].id}", runs_of(same[0]))
 
 
 def _failed_by_name(run: dg.DagsterRun) -> bool:
