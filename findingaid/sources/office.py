@@ -144,10 +144,16 @@ def _part(archive: zipfile.ZipFile, name: str) -> bytes | None:
 
 
 def _parsed(content: bytes) -> Any:
+    """Return the tree of a part. Raises SyntaxError for a damaged one, and MemoryError."""
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
-    return etree.fromstring(content, parser)
+    try:
+        return etree.fromstring(content, parser)
+    except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:  # else the part would be left out as a damaged one
+            raise MemoryError from error
+        raise
 
 
 def _written(root: Any) -> bytes:
