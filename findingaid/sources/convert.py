@@ -41,7 +41,7 @@ from findingaid.errors import ReadError
 from findingaid.model import Note
 from findingaid.sources.documents import ATTACHED, FORMATS, OCR, PAGE, PAGE_DONE, PICTURE, SCAN, WORKBOOKS, Converted
 from findingaid.sources.ocr import SEEN_PIXELS, SEEN_SCALE, Recognition, open_picture, picture_page
-from findingaid.sources.office import make_readable, raised
+from findingaid.sources.office import lacks_memory, make_readable, raised
 from findingaid.sources.opendocument import read_opendocument
 from findingaid.sources.spreadsheets import read_workbook
 from findingaid.text.decoding import decode
@@ -204,6 +204,8 @@ def _defects_of(name: str) -> Iterator[None]:
     except (ReadError, MemoryError):
         raise
     except Exception as error:
+        if lacks_memory(error):
+            raise MemoryError from error
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ReadError(f"damaged, or not a valid {name} ({said}): repair or exclude it", "parse") from error
 

@@ -58,6 +58,9 @@ OFFICE = re.compile(r"\{http://schemas\.(openxmlformats\.org|microsoft\.com/offi
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 """Beginning of the names of elements and relations in files that Office saves as strict."""
 
+NO_MEMORY = 2
+"""Code of an error of lxml, `etree.ErrorTypes.ERR_NO_MEMORY`."""
+
 NUMBER = re.compile(r"[-+\u2212\u2013]?[0-9]*[-+\u2212\u2013]?")
 RAISED = str.maketrans(
     "0123456789-+\u2212\u2013", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u207b\u207b"
@@ -151,9 +154,14 @@ def _parsed(content: bytes) -> Any:
     try:
         return etree.fromstring(content, parser)
     except etree.XMLSyntaxError as error:
-        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:  # else the part would be left out as a damaged one
+        if lacks_memory(error):  # else the part would be left out as a damaged one
             raise MemoryError from error
         raise
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Check whether lxml got no memory, which it raises as an error of syntax."""
+    return type(error).__module__ == "lxml.etree" and getattr(error, "code", None) == NO_MEMORY
 
 
 def _written(root: Any) -> bytes:

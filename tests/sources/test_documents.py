@@ -45,7 +45,7 @@ from findingaid.strategies.whole_text import WholeText
 from findingaid.synthesis.extractive import Extractive
 from tests.conftest import Cli
 from tests.paths import ROOT
-from tests.support.documents import changed, epub, notebook, pdf, scanned_pdf, slides, word, zipped
+from tests.support.documents import changed, epub, notebook, opendocument, pdf, scanned_pdf, slides, word, zipped
 
 LIMIT = 20_000_000
 
@@ -515,29 +515,41 @@ def test_a_converter_that_died_between_documents_costs_none() -> None:
     assert answer["metadata"]["n_pages"] == 2
 
 
+def odt_of_lines(count: int) -> bytes:
+    return opendocument(f"<office:text><text:p>Of the ledger{'<text:line-break/>' * count}</text:p></office:text>")
+
+
+LONG = {
+    ".docx": changed(
+        MADE["plan.docx"], "word/document.xml", lambda xml: xml.replace(b"Of the ledger", b"<w:br/>" * 300_000)
+    ),
+    ".odt": odt_of_lines(300_000),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by what Linux has for it")
 @pytest.mark.parametrize("spare", [10_000_000, 20_000_000, 35_000_000])
-def test_a_document_that_takes_too_much_memory_fails_alone(spare: int) -> None:
+@pytest.mark.parametrize(("suffix", "short"), [(".docx", MADE["plan.docx"]), (".odt", odt_of_lines(1))], ids=[*LONG])
+def test_a_document_that_takes_too_much_memory_fails_alone(suffix: str, short: bytes, spare: int) -> None:
     import resource
 
-    long = changed(
-        MADE["plan.docx"], "word/document.xml", lambda xml: xml.replace(b"Of the ledger", b"<w:br/>" * 300_000)
-    )
     converter = Converter()
-    converter.convert(".docx", MADE["plan.docx"], LIMIT)
+    before = converter.convert(suffix, short, LIMIT)
     assert converter._process
     (held,) = re.findall(r"VmData:\s+(\d+) kB", Path(f"/proc/{converter._process.pid}/status").read_text())
     limit = int(held) * 1024 + spare  # how much decides which library runs out of it
     resource.prlimit(converter._process.pid, resource.RLIMIT_DATA, (limit, limit))
 
-    answer = converter.convert(".docx", long, LIMIT)
-    again = converter.convert(".docx", MADE["plan.docx"], LIMIT)
+    answer = converter.convert(suffix, LONG[suffix], LIMIT)
+    again = converter.convert(suffix, short, LIMIT)
     converter.end()
 
     assert answer["kind"] == "too_large"
     assert "of memory" in answer["error"]
-    assert again["metadata"]["title"] == "The plan"
+    assert again == before
+    assert "the ledger" in again["text"]
+    assert suffix != ".docx" or again["metadata"]["title"] == "The plan"
 
 
 SLOW = "".join(f"<tr><td>{i}</td><td><b>bold</b> <a href='#{i}'>to</a></td></tr>" for i in range(60_000)).encode()
