@@ -58,12 +58,14 @@ class _Vectors(BaseModel):
 class OpenAIEmbedder(EndpointParameters):
     """Embedder that calls `/embeddings` at `base_url`: OpenAI, vLLM, TEI, Ollama, llama.cpp and other servers.
 
-    `query_prompt` and `document_prompt` precede each query and text; by default they are those of a well-known model.
-    With `dimensions`, vectors are shortened to their first numbers, which suits only Matryoshka models. `max_tokens` is
-    what the model reads of a text; without it, texts are cut by characters. Tokens are estimated. `batch_size` is the
-    number of texts in a request.
+    `revision` is any name for the state of the model, which may change at the endpoint: a new one embeds everything
+    again. `query_prompt` and `document_prompt` precede each query and text; by default they are those of a well-known
+    model. With `dimensions`, vectors are shortened to their first numbers, which suits only Matryoshka models.
+    `max_tokens` is what the model reads of a text; without it, texts are cut by characters. Tokens are estimated.
+    `batch_size` is the number of texts in a request.
     """
 
+    revision: str | None = None
     query_prompt: str | None = None
     document_prompt: str | None = None
     dimensions: Annotated[int, Gt(0)] | None = None
@@ -74,7 +76,8 @@ class OpenAIEmbedder(EndpointParameters):
     @property
     def id(self) -> str:
         """Identifier of model and prompts, without the address: the same model elsewhere makes the same vectors."""
-        return f"openai-{self.model}{self._prompts.id}{f'-{self.dimensions}d' if self.dimensions else ''}"
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"openai-{self.model}{revision}{self._prompts.id}{f'-{self.dimensions}d' if self.dimensions else ''}"
 
     @cached_property
     def dim(self) -> int:

@@ -50,8 +50,12 @@ def same_rows(vectors: NDArray[Any], vector: NDArray[Any]) -> NDArray[np.bool_]:
 
 def changed_dimensions(embedder_id: str, gives: int, stored: int) -> str:
     """Return the message for an embedder whose model was replaced by one of other dimensions under the same name."""
+    return another_model(embedder_id, f"gives vectors of {gives} dimensions, those of the index have {stored}")
+
+
+def another_model(embedder_id: str, sign: str) -> str:
+    """Return the message for an embedder whose model was replaced under the same name, as the `sign` shows."""
     return (
-        f"{embedder_id} gives vectors of {gives} dimensions, those of the index have {stored}: another model answers"
-        f" under this name. Set `embedder.dimensions: {gives}` and run `findingaid index` to embed everything with it,"
-        " or bring back the model of before"
+        f"{embedder_id} {sign}: another model answers under this name. Set `embedder.revision` to any new name and run"
+        " `findingaid index` to embed everything with it, or bring back the model of before"
     )

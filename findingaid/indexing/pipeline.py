@@ -10,6 +10,7 @@ from functools import cached_property
 from findingaid import telemetry
 from findingaid.claims.model import Decided
 from findingaid.corpus import Corpus
+from findingaid.embedding.same_model import SameModel
 from findingaid.errors import ArtifactError
 from findingaid.identity.hashes import call_key, content_hash, text_hash
 from findingaid.indexing.budget import BudgetTracker
@@ -64,6 +65,10 @@ class Pipeline:
         return dimensions_of(self.embedder, self.store)
 
     @cached_property
+    def _same_model(self) -> SameModel:
+        return SameModel(self.embedder, self.store)
+
+    @cached_property
     def _claims(self) -> ClaimBuilder | None:
         of = self.corpus.claims
         return ClaimBuilder(of, self.corpus.name, self.store, self.decided) if of else None
@@ -87,7 +92,7 @@ class Pipeline:
         return Batch(
             [self._work(listing, rows.get(listing.artifact_id), options) for listing in listings],
             options,
-            Embeddings(self.embedder, self.store, self.dim),
+            Embeddings(self.embedder, self.store, self.dim, self._same_model),
         )
 
     def _work(self, listing: Listing, row: LedgerRow | None, options: BuildOptions) -> ArtifactWork:

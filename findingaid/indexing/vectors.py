@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from findingaid.embedding.same_model import SameModel
 from findingaid.embedding.validation import (
     UNSOUND,
     changed_dimensions,
@@ -22,12 +23,13 @@ from findingaid.embedding.validation import (
     sound_rows,
 )
 from findingaid.errors import ConfigError, EmbedError, StoreError, failure_kind
-from findingaid.identity.hashes import call_key
+from findingaid.identity.hashes import call_key, text_hash
 from findingaid.indexing.batch_jobs import UNAVAILABLE
 from findingaid.indexing.options import Progress
 from findingaid.model import Stage, Vectors
 from findingaid.protocols import Embedder
 from findingaid.store import Store, schemas
+from findingaid.store.schemas import KNOWN_TEXT
 from findingaid.store.sql import equals
 
 GROUP_SECONDS = 5.0
@@ -37,7 +39,7 @@ GROUP_SECONDS = 5.0
 EMBED_GROUP = 64
 """Texts sent to the embedder at once. Progress is shown between groups."""
 
-PROBES = ("The ferry to the island leaves at nine.", "Rust is a chemical reaction of iron, water and oxygen.")
+PROBES = (KNOWN_TEXT, "Rust is a chemical reaction of iron, water and oxygen.")
 """Texts that no sound model gives one vector."""
 
 SPLIT = 8
@@ -64,10 +66,13 @@ def _cached_vector(embedder: Embedder, store: Store) -> Sequence[float]:
 class Embeddings:
     """Vectors by text hash, from the cache or from the model; each has `dim` numbers and length 1."""
 
-    def __init__(self, embedder: Embedder, store: Store, dim: int | None = None) -> None:
+    def __init__(
+        self, embedder: Embedder, store: Store, dim: int | None = None, same_model: SameModel | None = None
+    ) -> None:
         self.embedder = embedder
         self._store = store
         self._dim = dim
+        self._same_model = same_model or SameModel(embedder, store)
         self._vectors: dict[str, np.ndarray[tuple[int], np.dtype[np.float16]]] = {}
         self.failures: dict[str, BaseException] = {}
         self._stopped = False
@@ -84,7 +89,12 @@ class Embeddings:
         return {h: text for h, text in texts.items() if h not in self._vectors}
 
     def make(self, texts: Mapping[str, str], progress: Progress | None = None) -> int:
-        """Embed hash -> text, each once, storing the vectors as they arrive; return the number of texts embedded."""
+        """Embed hash -> text, each once, storing the vectors as they arrive; return the number of texts embedded.
+
+        Raises ConfigError, with nothing stored, if another model answers under the embedder's id.
+        """
+        if texts:
+            self._require_same_model()
         if progress and texts:
             progress(Stage.EMBEDDINGS.value, len(texts), 0)
         hashes = list(texts)
@@ -103,6 +113,13 @@ class Embeddings:
             if progress:
                 progress(Stage.EMBEDDINGS.value, 0, len(group))
         return len(hashes)
+
+    def _require_same_model(self) -> None:
+        if problem := self._same_model.problem:
+            raise ConfigError(f"embedder: {problem}")
+        known = self._same_model.learn()
+        if known is not None and len(known) == self.dim:
+            self._store_vectors([text_hash(KNOWN_TEXT)], known.astype(np.float16))
 
     @contextmanager
     def making(self, texts: Mapping[str, str], progress: Progress | None = None) -> Iterator[Future[int]]:
@@ -210,14 +227,16 @@ class Embeddings:
 
     def _keep(self, hashes: Sequence[str]) -> None:
         done = [h for h in hashes if h in self._vectors]
-        if not done:
-            return
-        dim = self.dim
-        flat = pa.array(np.concatenate([self._vectors[h] for h in done]), pa.float16())
-        offsets = pa.array(np.arange(0, dim * len(done) + 1, dim, dtype=np.int32))
+        if done:
+            self._store_vectors(done, np.concatenate([self._vectors[h] for h in done]))
+
+    def _store_vectors(self, hashes: Sequence[str], flat: NDArray[np.float16]) -> None:
+        """Store the vectors of texts, one after the other in `flat`."""
+        dim = len(flat) // len(hashes)
+        offsets = pa.array(np.arange(0, len(flat) + 1, dim, dtype=np.int32))
         columns = {
-            "key": [call_key(self.embedder.id, h) for h in done],
-            "producer_id": [self.embedder.id] * len(done),
-            "vector": pa.ListArray.from_arrays(offsets, flat),
+            "key": [call_key(self.embedder.id, h) for h in hashes],
+            "producer_id": [self.embedder.id] * len(hashes),
+            "vector": pa.ListArray.from_arrays(offsets, pa.array(flat, pa.float16())),
         }
         self._store.append("embeddings", pa.table(columns, schema=schemas.EMBEDDINGS))

@@ -19,7 +19,7 @@ from findingaid.store import upkeep
 from findingaid.store.leases import Lease
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
-from findingaid.store.schemas import IRREPLACEABLE, PER_ARTIFACT
+from findingaid.store.schemas import IRREPLACEABLE, KNOWN_TEXT, PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import Store, delete
 from findingaid.store.tables import LOOKUP
@@ -211,7 +211,7 @@ def _vectors_in_use(store: Store, embedder_id: str) -> set[str]:
     hashes |= {text_hash(text) for text in store.rows("synopses", ["text"])["text"].to_pylist() if text}
     composed = f"shown IS NOT NULL OR {one_of('granularity', (CLAIM, SUMMARY))}"
     hashes |= {text_hash(text) for text in store.rows("records", ["text"], composed)["text"].to_pylist()}
-    return {call_key(embedder_id, h) for h in hashes}
+    return {call_key(embedder_id, h) for h in {*hashes, text_hash(KNOWN_TEXT)}}
 
 
 def _bytes(store: Store) -> int:

@@ -226,6 +226,9 @@ EMBEDDINGS = _schema(
     ),
 )
 
+KNOWN_TEXT = "The ferry to the island leaves at nine."
+"""Text of which the cache keeps a vector for each embedder at an endpoint, to notice another model there."""
+
 BATCHES = _schema(
     "batches-1",
     _text("tag", "hash of the keys, by which the batch is found at the endpoint"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import EmbedError, ReadError
@@ -48,6 +48,7 @@ class CountingEmbedder:
     poison: str | None = None
     seen: list[str] = field(default_factory=list)
     id: str = field(init=False)
+    free: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
         self.id = f"{self.name}-{self.inner.id}"

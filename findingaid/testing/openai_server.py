@@ -75,7 +75,8 @@ class OpenAIServer:
     - With `limited`, answers are cut at `max_completion_tokens`.
     - Each retrieval of a batch advances it by one status, until `batch_end`. If `batch_answers` is set, only that many
       requests of a batch are answered.
-    - Embeddings have so many `dimensions`, and are those of the hash embedder, but longer than 1.
+    - Embeddings have so many `dimensions`, and are those of the hash embedder, but longer than 1. They are those of the
+      model that is `loaded`, whatever the name in the request.
     """
 
     answer: Answer = first_words
@@ -88,6 +89,7 @@ class OpenAIServer:
     batch_end: Literal["completed", "expired", "failed"] = "completed"
     batch_answers: int | None = None
     dimensions: int = 32
+    loaded: str = ""
     requests: list[Request] = field(default_factory=list, init=False)
     most_at_once: int = field(default=0, init=False)
     files: FilesEndpoint = field(default_factory=FilesEndpoint, init=False)
@@ -233,7 +235,7 @@ class OpenAIServer:
         if "" in asked["input"]:
             return Reply.of({"error": {"message": "'$.input' is invalid", "type": "invalid_request_error"}}, 400)
         # Not of length 1, and in another order than asked, as some servers answer.
-        vectors = 3 * HashEmbedder(self.dimensions).embed(asked["input"])
+        vectors = 3 * HashEmbedder(self.dimensions).embed([self.loaded + text for text in asked["input"]])
         data = [{"object": "embedding", "index": i, "embedding": vector.tolist()} for i, vector in enumerate(vectors)]
         tokens = sum(map(count_tokens, asked["input"]))
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}

@@ -20,6 +20,7 @@ from findingaid.indexing.vectors import Embeddings, dimensions_of
 from findingaid.llm.rate_limits import FAILURES
 from findingaid.model import Vectors
 from findingaid.store import Store, repair, schemas
+from findingaid.store.schemas import KNOWN_TEXT
 from findingaid.strategies import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, faults
 from findingaid.testing.faults import Fault
@@ -242,7 +243,7 @@ def test_a_model_replaced_under_its_name_is_one_line_with_the_remedy(server: Ope
     server.dimensions = 24
     changed = made(tmp_path, server, {**texts, "c.md": "Pier 3 is open."})
 
-    message = r"embedder: openai-m.* gives vectors of 24 dimensions, .* have 32: .*embedder\.dimensions: 24"
+    message = r"embedder: openai-m.* gives vectors of 24 dimensions, .* have 32: .*embedder\.revision"
     for _ in range(2):
         with pytest.raises(ConfigError, match=message) as raised:
             changed.index()
@@ -251,9 +252,62 @@ def test_a_model_replaced_under_its_name_is_one_line_with_the_remedy(server: Ope
     assert "\n" not in str(raised.value)
     assert changed.search("Pier 1 is open.", mode="lexical")
 
-    mended = made(tmp_path, server, {**texts, "c.md": "Pier 3 is open."}, dimensions=24)
+    mended = made(tmp_path, server, {**texts, "c.md": "Pier 3 is open."}, revision="2")
     assert mended.index().ok
     assert mended.search("Pier 3 is open.", mode="dense", k=1)[0].artifact_id == "c.md"
+
+
+def test_another_model_of_the_same_dimensions_is_noticed_before_anything_of_it_is_kept(
+    server: OpenAIServer, tmp_path: Path
+) -> None:
+    texts = {"a.md": "Pier 1 is open.", "b.md": "Pier 2 is open."}
+    assert made(tmp_path, server, texts).index().ok
+    made(tmp_path, server, texts).purge()
+    server.loaded = "another"
+    more = {**texts, "c.md": "Pier 3 is open."}
+    changed = made(tmp_path, server, more)
+
+    message = r"^embedder: openai-m gives a known text another vector than before \(cosine .*embedder\.revision"
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=message):
+            changed.index()
+        with pytest.raises(StoreError, match=message):
+            changed.search("Pier 1 is open.", mode="dense")
+    assert changed.search("Pier 1 is open.", mode="lexical")
+
+    server.loaded = ""
+    assert made(tmp_path, server, more).index().ok
+    server.loaded = "another"
+    new = made(tmp_path, server, more, revision="2")
+    assert new.index().ok
+    assert new.search("Pier 3 is open.", mode="dense", k=1)[0].artifact_id == "c.md"
+
+
+def test_the_vector_of_the_known_text_is_made_and_stored_once(server: OpenAIServer, store: Store) -> None:
+    embeddings = Embeddings(OpenAIEmbedder("m", base_url=server.base_url), store)
+
+    for key, text in TEXTS.items():
+        embeddings.make({key: text})
+
+    assert sum(request.json["input"] == [KNOWN_TEXT] for request in server.requests) == 1
+    assert store.count("embeddings") == len(TEXTS) + 1
+
+
+def test_the_known_text_is_embedded_again_once_for_all_searches_and_not_for_a_run_without_new_texts(
+    server: OpenAIServer, tmp_path: Path
+) -> None:
+    texts = {f"{i}.md": f"Pier {i} is open." for i in range(5)}
+    made(tmp_path, server, texts).index()
+    again = made(tmp_path, server, texts)
+    sent = len(server.requests)
+
+    again.index()
+    assert len(server.requests) == sent
+    again.search("Pier", mode="dense")
+    again.search("Rope", mode="dense")
+
+    asked = [text for request in server.requests[sent:] for text in request.json["input"]]
+    assert sorted(asked) == sorted(["Pier", "Rope", KNOWN_TEXT])
 
 
 def test_a_run_without_new_texts_says_that_the_model_was_replaced_and_what_to_do(
@@ -266,7 +320,7 @@ def test_a_run_without_new_texts_says_that_the_model_was_replaced_and_what_to_do
     assert made(tmp_path, server, texts).index(force=True).ok
 
     (said,) = (message for message in caplog.messages if "check finds_itself: not made" in message)
-    assert re.search(r"gives vectors of 24 dimensions, .* have 32: .*embedder\.dimensions: 24", said)
+    assert re.search(r"gives vectors of 24 dimensions, .* have 32: .*embedder\.revision", said)
 
 
 def test_dimensions_are_asked_for_once_in_a_store(server: OpenAIServer, tmp_path: Path) -> None:

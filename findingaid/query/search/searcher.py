@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, TypeVar
 from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
 from findingaid.claims.eligible import BY_DEFAULT, NEITHER, Eligibility, ReviewPolicy
+from findingaid.embedding.same_model import SameModel
 from findingaid.embedding.validation import query_vector
 from findingaid.errors import QueryError, StoreError, brief
-from findingaid.model import CLAIM, SUMMARY
+from findingaid.model import CLAIM, SUMMARY, Vectors
 from findingaid.protocols import Embedder, Local
 from findingaid.query.search.filters.fields import corpus_fields
 from findingaid.query.search.filters.validation import validate_filter
@@ -290,7 +291,7 @@ class Searcher:
     @cached_property
     def _caching_embedder(self) -> _CachingEmbedder:
         shared = self.of or self.whole
-        return shared._caching_embedder if shared else _CachingEmbedder(self.embedder)
+        return shared._caching_embedder if shared else _CachingEmbedder(self.embedder, self.store)
 
     @cached_property
     def _slot(self) -> _Slot:
@@ -319,15 +320,22 @@ class _Slot:
 
 
 class _CachingEmbedder:
-    """Embedder that caches query vectors."""
+    """Embedder that caches query vectors, after it made sure that the same model answers as when they were indexed."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, store: Store) -> None:
         self._embedder = embedder
-        self.embed_query = lru_cache(QUERIES_KEPT)(lambda text: query_vector(embedder.embed_query(text)))
+        self._same_model = SameModel(embedder, store)
+        self.embed_query = lru_cache(QUERIES_KEPT)(self._embed)
 
     @property
     def id(self) -> str:
         return self._embedder.id
+
+    def _embed(self, text: str) -> Vectors:
+        vector = query_vector(self._embedder.embed_query(text))
+        if self._same_model.problem:
+            raise StoreError(f"embedder: {self._same_model.problem}")
+        return vector
 
 
 def _apply_steps(
