@@ -106,7 +106,7 @@ def test_the_configuration_documented_names_every_parameter() -> None:
 
     pages = (
         *("configuration.md", "sources.md", "agent-sources.md", "places.md", "strategies.md", "synopses.md"),
-        *("batches.md", "anchored.md", "query.md", "routes.md", "steps.md", "answers.md"),
+        *("batches.md", "anchored.md", "query.md", "routes.md", "steps.md", "answers.md", "models.md"),
     )
     text = "".join((ROOT / "docs" / name).read_text() for name in pages)
     for registry in (
