@@ -8,6 +8,7 @@ It limits its own memory and processor time. It ends with the process that start
 
 from __future__ import annotations
 
+import codecs
 import gc
 import io
 import json
@@ -169,6 +170,8 @@ IMAGE_SHARE = 0.5
 """A page with fewer characters, and with images on more than this share of it, is a scan with a stamp or a number."""
 
 WORD = re.compile(r"\w")
+WORDS = re.compile(r"\w+")
+ADDRESS = re.compile(r"\b(?:https?|mailto):[^\s()<>]+")
 IMAGE_NAME = re.compile(r"\.(png|jpe?g|gif|bmp|tiff?|svg|emf|wmf|webp)\Z", re.IGNORECASE)
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*)\)")
 
@@ -624,7 +627,7 @@ def _mail(payload: bytes, max_bytes: int) -> Converted:
     said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
     title = {"title": as_title(said["Subject"])}
     if not said["From"] or message["Snapshot-Content-Location"]:
-        text = _first_text([message.get_body((kind,)) for kind in ("plain", "html")], max_bytes, notes)
+        text = _fullest_text([message.get_body((kind,)) for kind in ("plain", "html")], max_bytes, notes)
         attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
         return Converted(text, title, [*notes, *_left_out({ATTACHED: len(attached)})])
     left_out: Counter[str] = Counter()
@@ -644,7 +647,8 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
         inner = [*part.iter_parts()]
         if subtype == "alternative":
             bodies = [part.get_body((wanted,)) for wanted in ("plain", "html")]
-            yield _first_text(bodies, max_bytes, notes)
+            left_out[OTHER_PARTS] += not any(bodies)
+            yield _fullest_text(bodies, max_bytes, notes)
             within = (leaf for each in inner for leaf in each.walk())
             inner = [leaf for leaf in within if leaf.get_filename() or leaf.is_attachment()]
         for each in inner:
@@ -657,10 +661,20 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
         left_out[OTHER_PARTS] += 1
 
 
-def _first_text(bodies: Iterable[Any], max_bytes: int, notes: list[Note]) -> str:
-    """Return the first of several forms of a text that is not blank."""
-    texts = (_mail_text(body, max_bytes, notes) for body in bodies if body is not None)
-    return next((text for text in texts if text.strip()), "")
+def _fullest_text(bodies: Iterable[Any], max_bytes: int, notes: list[Note]) -> str:
+    """Return the first of several forms of a text, or a later one if the first lacks most of its words.
+
+    Programs write a plain form that says only that the other one cannot be shown.
+    """
+    found = ""
+    for body in bodies:
+        also: list[Note] = []
+        text = _mail_text(body, max_bytes, also) if body is not None else ""
+        words = set(WORDS.findall(ADDRESS.sub("", text)))
+        if not found.strip() or len(words.difference(WORDS.findall(found))) > len(words) / 2:
+            found = text
+            notes += also
+    return found
 
 
 def _header(message: Any, name: str) -> str:
@@ -698,7 +712,8 @@ def _mail_text(body: Any, max_bytes: int, notes: list[Note]) -> str:
     charset = body.get_content_charset()
     if charset:
         with suppress(LookupError, UnicodeError):
-            content = content.decode(charset).encode()
+            name = codecs.lookup(charset).name
+            content = content.decode("cp1252" if name == "iso8859-1" else name).encode()  # as in HTML
     text, _, also = _html(content, max_bytes) if body.get_content_subtype() == "html" else decode(content)
     notes += also
     return str(text)

@@ -88,6 +88,44 @@ def test_a_body_is_decoded_even_if_its_charset_is_wrong(body: bytes) -> None:
     assert found.text.strip().endswith("Größe")
 
 
+def alternative(plain: str, page: str) -> str:
+    made = mail("Plan", plain)
+    made.add_alternative(page, subtype="html")
+    found = convert_document("a.eml", bytes(made), LIMIT)
+    assert found is not None
+    return found.text
+
+
+def test_a_page_is_read_if_the_plain_text_only_says_that_there_is_one() -> None:
+    page = "<p>The boiler was serviced on the 3rd of May, and costs 120 € a year.</p>"
+
+    assert "serviced on the 3rd" in alternative("Your program cannot show this mail: https://example.org/5", page)
+    assert "serviced on the 3rd" in alternative("The boiler", page)
+
+
+def test_the_plain_text_of_a_mail_is_read_if_it_has_most_words_of_the_page() -> None:
+    page = '<p>The <b>boiler</b> was <a href="https://example.org/of/the/last/service?x=1">serviced</a>. Ada Inc.</p>'
+
+    assert alternative("👍", "<p>👍</p>").endswith("\n\n👍\n")
+    assert alternative("> The boiler was serviced.", page).endswith("> The boiler was serviced.\n")
+
+
+def test_a_mail_whose_text_is_in_no_form_that_is_read_says_so() -> None:
+    made = b"Content-Type: multipart/alternative; boundary=q\n\n--q\nContent-Type: text/calendar\n\nBEGIN\n--q--\n"
+    found = convert_document("a.eml", b"From: a@example.org\nSubject: Plan\n" + made, LIMIT)
+
+    assert found is not None
+    assert [str(note) for note in found.notes] == ["forwarded mails and other parts without a file name, not read"]
+
+
+def test_a_mail_that_says_latin_1_may_have_the_signs_of_windows() -> None:
+    body = "Content-Type: text/plain; charset=iso-8859-1\n\nGröße … 5 €".encode("cp1252")
+    found = convert_document("a.eml", b"From: a@example.org\nSubject: Plan\n" + body, LIMIT)
+
+    assert found is not None
+    assert found.text.endswith("Größe … 5 €")
+
+
 @pytest.mark.parametrize(
     "head", ["-----Original Message-----", "From: Carl <c@example.org>\nSent: Monday\nTo: Ada", "> older"]
 )
