@@ -41,8 +41,9 @@ import orjson
 from findingaid.errors import ReadError
 from findingaid.model import Note
 from findingaid.sources.documents import ATTACHED, FORMATS, OCR, PAGE, PAGE_DONE, PICTURE, SCAN, WORKBOOKS, Converted
+from findingaid.sources.marks import STRUCK, raised, strike_out
 from findingaid.sources.ocr import SEEN_PIXELS, SEEN_SCALE, Recognition, open_picture, picture_page
-from findingaid.sources.office import lacks_memory, make_readable, raised
+from findingaid.sources.office import lacks_memory, make_readable
 from findingaid.sources.opendocument import read_opendocument
 from findingaid.sources.spreadsheets import read_workbook
 from findingaid.text.decoding import decode
@@ -127,8 +128,10 @@ CUT_SHORT = "no end, as of a document that was cut short"
 """Words of notes."""
 
 RTF_ESCAPED = re.compile(r"\\[\\{}]")
-RTF_TRACKED = re.compile(r"\\(?:(?:deleted|mvf)(\d*)(?![a-z\d])|(plain)(?![a-z])|[\\{}])|([{}])")
-"""Begin and end of words that a change removed but that still have to be accepted, and of groups."""
+RTF_SPAN = r"\\(?:(?:{})(\d*)(?![a-z\d])|(plain)(?![a-z])|[\\{{}}])|([{{}}])"
+RTF_TRACKED = re.compile(RTF_SPAN.format("deleted|mvf"))
+RTF_STRUCK = re.compile(RTF_SPAN.format("striked?"))
+"""Begin and end of words that a change removed but that still have to be accepted, of struck words, and of groups."""
 
 RTF_FOOTNOTE = re.compile(r"\\footnote\b ?")
 RTF_RAISED = re.compile(r"\\super ([-+]?[0-9]{1,9})(?=[}\\])")
@@ -166,6 +169,10 @@ MOST_SHOWN = 1_600
 """Most pixels of a side of the picture of a page that is shown."""
 
 FEW_CHARACTERS = 50
+WITH_RAISED = re.compile(r"\S[0-9]*[-+\u2212\u2013]?[0-9]+")
+SMALLER, HIGHER = 0.9, 0.15
+"""What may end with raised digits, and by how much these are smaller and higher than its first sign, in sizes of it."""
+
 IMAGE_SHARE = 0.5
 """A page with fewer characters, and with images on more than this share of it, is a scan with a stamp or a number."""
 
@@ -326,7 +333,7 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
     import pypdfium2
 
     with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
-        text = _page(textpage.get_text_range())
+        text = _page(_with_raised(textpage))
         fields, comments = _annotations(document, page)
         added = [line for line in fields if line not in text.split("\n")]
         scanned = False
@@ -342,6 +349,31 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
         if scanned and scans:
             return _Page(scans.read(i + 1, partial(_show, page), text), False, comments)
         return _Page(text, scanned, comments)
+
+
+def _with_raised(textpage: Any) -> str:
+    """Return the text of a page, with digits in raised characters that are smaller and higher than the sign before."""
+    from pypdfium2 import raw
+
+    def box(at: int) -> tuple[float, float, float, float]:
+        index = raw.FPDFText_GetCharIndexFromTextIndex(textpage, at)
+        found: tuple[float, float, float, float] = textpage.get_charbox(index, loose=True) if index >= 0 else (0,) * 4
+        return found
+
+    def shown(found: re.Match[str]) -> str:
+        _, bottom, right, top = box(found.start())
+        size = top - bottom
+
+        def is_raised(at: int) -> bool:
+            x, low, _, high = box(at)
+            return high - low < SMALLER * size and low > bottom + HIGHER * size and x > right - HIGHER * size
+
+        if not is_raised(found.end() - 1):
+            return found[0]
+        first = next(at for at in range(found.start() + 1, found.end()) if is_raised(at))
+        return found[0][: first - found.start()] + raised(found[0][first - found.start() :])
+
+    return WITH_RAISED.sub(shown, textpage.get_text_range())
 
 
 def _show(page: Any) -> tuple[Any, float]:
@@ -507,6 +539,8 @@ def _parsed(text: str) -> Any | None:
             _write(element, raised(number))
     for element in list(root.iter("math")):
         _write_formula(element)
+    for element in root.xpath("//*[contains(@style, 'line-through')]"):
+        strike_out(element)
     return root
 
 
@@ -770,7 +804,8 @@ def _rtf(payload: bytes, max_bytes: int) -> Converted:
         return _plain_text(payload)
     source = payload.decode("latin-1")
     up = RTF_RAISED.sub(lambda found: "".join(f"\\u{ord(sign)}?" for sign in raised(found[1])), source)
-    up = _without_deleted(up)
+    up = _around(RTF_STRUCK, STRUCK, STRUCK, up)
+    up = _around(RTF_TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
     read = RTF_FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
     text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = RTF_TITLE.search(source)
@@ -782,11 +817,8 @@ def _rtf(payload: bytes, max_bytes: int) -> Converted:
     )
 
 
-def _without_deleted(source: str) -> str:
-    """Put words of RTF that a tracked change removed into groups that the converter leaves out.
-
-    They end where their own group ends, or the format does.
-    """
+def _around(span: re.Pattern[str], begin: str, close: str, source: str) -> str:
+    """Put signs before and after words of RTF in a format. They end where their own group ends, or the format does."""
     ends = [""]
 
     def replace(found: re.Match[str]) -> str:
@@ -798,11 +830,11 @@ def _without_deleted(source: str) -> str:
         elif found[1] == "0" or found[2]:
             end, ends[-1] = ends[-1], ""
         elif found[1] is not None and not ends[-1]:
-            ends[-1] = "}"
-            return f"{{\\*{found[0]}"
+            ends[-1] = close
+            return begin + found[0]
         return end + found[0]
 
-    return RTF_TRACKED.sub(replace, source)
+    return span.sub(replace, source)
 
 
 def _plain_text(payload: bytes) -> Converted:

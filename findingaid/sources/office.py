@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from findingaid.model import Note
+from findingaid.sources.marks import raised, struck
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -60,12 +61,6 @@ STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 NO_MEMORY = 2
 """Code of an error of lxml, `etree.ErrorTypes.ERR_NO_MEMORY`."""
-
-NUMBER = re.compile(r"[-+\u2212\u2013]?[0-9]*[-+\u2212\u2013]?")
-RAISED = str.maketrans(
-    "0123456789-+\u2212\u2013", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u207b\u207b"
-)
-"""Digits and signs, and the characters that show them raised. Without them, ten to the sixth would read 106."""
 
 UNLETTERED = re.compile(r"[\W_]+")
 WORDS = re.compile(r"\w+")
@@ -210,7 +205,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _move_boxes(root)
         _drop_pictures(root, related, made)
         _mark_chunks(root, related, parts, made)
-    _write_raised(root)
+    _write_marks(root)
     made.texts.append((what, list(_runs(root))))
     parts[name] = _written(root)
 
@@ -257,19 +252,20 @@ def _write_choices(root: Any) -> None:
             field.addprevious(_run(root, entries[int(chosen)]))
 
 
-def raised(text: str) -> str:
-    """Return a number in raised characters, which is an exponent or the number of a note; any other text as it is."""
-    return text.translate(RAISED) if NUMBER.fullmatch(text) else text
+def _write_marks(root: Any) -> None:
+    """Write raised numbers of Word and PowerPoint in raised characters, and mark struck words of PowerPoint.
 
-
-def _write_raised(root: Any) -> None:
-    """Write the numbers in raised runs of Word and PowerPoint in raised characters."""
+    The converter marks those of Word itself.
+    """
     for run in root.iter(f"{W}r", f"{A}r"):
         place, properties = run.find(f"{W}rPr/{W}vertAlign"), run.find(f"{A}rPr")
         raised_word = place is not None and place.get(f"{W}val") == "superscript"
         raised_slide = properties is not None and not properties.get("baseline", "0").startswith(("0", "-"))
         for text in run.iter("{*}t") if raised_word or raised_slide else ():
             text.text = raised(text.text or "")
+        if properties is not None and properties.get("strike", "noStrike") != "noStrike":
+            for text in run.iter("{*}t"):
+                text.text = struck(text.text or "")
 
 
 def _move_boxes(root: Any) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
+
+from findingaid.sources.marks import strike_out
 
 TAGS = {
     "p": "p",
@@ -39,6 +42,10 @@ STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 APART = frozenset({"frame", "custom-shape", "title", "desc"})
 """Elements that are no part of the word beside them."""
 
+RAISED = {"text-position": "super"}
+STRUCK = {"text-line-through-style": "solid", "text-line-through-type": "single"}
+"""Looks of words, see `styles_of`."""
+
 HEADERS = ("{*}header", "{*}header-left", "{*}header-first", "{*}footer", "{*}footer-left", "{*}footer-first")
 
 LETTER = re.compile(r"[^\W\d_]")
@@ -62,21 +69,24 @@ def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], 
             _append(parent, element.getprevious(), element.tail or "")
             parent.remove(element)
     left_out["headers and footers, not read"] += _headers(archive, parser)
-    raised = raised_styles(root)
-    for element in body.iter():
+    raised, struck = styles_of(root, RAISED), styles_of(root, STRUCK)
+    for element in list(body.iter()):
         style = next((value for name, value in element.attrib.items() if name.endswith("}style-name")), "")
         _as_html(element, _local(element))
         if style in raised and element.tag == "span":
             element.tag = "sup"
+        if style in struck and element.tag in {"span", "p"}:
+            strike_out(element)
     return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
 
 
-def raised_styles(root: Any) -> set[str]:
-    """Return the names of the styles of a part whose words are raised."""
+def styles_of(root: Any, look: Mapping[str, str]) -> set[str]:
+    """Return the names of the styles of a part that look so: attribute -> beginning of its value."""
     return {
         style.get(f"{STYLE}name", "")
         for style in root.iter(f"{STYLE}style")
-        if any(each.get(f"{STYLE}text-position", "").startswith("super") for each in style)
+        for name, begin in look.items()
+        if any(each.get(f"{STYLE}{name}", "").startswith(begin) for each in style)
     }
 
 

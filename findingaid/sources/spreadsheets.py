@@ -16,8 +16,9 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from findingaid.errors import ReadError
-from findingaid.sources.office import raised
-from findingaid.sources.opendocument import raised_styles
+from findingaid.sources.marks import raised, struck
+from findingaid.sources.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
+from findingaid.sources.opendocument import RAISED, STRUCK, styles_of
 from findingaid.text.structure import rows_heading
 
 BLOCK_CHARACTERS = 600
@@ -26,9 +27,23 @@ BLOCK_CHARACTERS = 600
 HEADER_WITHIN = 20
 """Number of first rows among which the header is looked for. The rows above it are titles."""
 
+NUMBER = r"[-\d.,:% $€£¥]+(?:[A-Z]{3})?"
+"""Value of a cell that is no name of a column: a number, date or time, with a unit or without."""
+
 FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
 
-RAISED = re.compile(rb"vertAlign[^<>]*superscript|text-position=.super")
+MARKED = re.compile(rb"vertAlign[^<>]*superscript|text-position=.super|<(?:\w+:)?strike[\s/>]|line-through-\w+=.s[io]")
+
+RUN = "//*[local-name()='r'][*[local-name()='rPr']/*[{}]]/*[local-name()='t']"
+RAISED_RUN = RUN.format("local-name()='vertAlign' and @val='superscript'")
+STRUCK_RUN = RUN.format("local-name()='strike' and not(@val='0' or @val='false')")
+"""Paths to the texts of such runs in a cell of Excel."""
+
+WITH_UNIT = re.compile(
+    rb"<[^<>]*\soffice:value-type=[\"'](?:percentage|currency)[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p[\s>])"
+)
+VALUE = re.compile(rb"\soffice:value=[\"'][^\"']*[\"']|(?<=\soffice:value-type=.)\w+")
+"""Cells in an OpenDocument file whose text has a unit, and their value, which has none and would be read instead."""
 
 FIRST_WITHIN = 10_000
 """Bytes of a part among which its first element is looked for."""
@@ -67,11 +82,12 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
     """
     import python_calamine as calamine
 
+    left_out: Counter[str] = Counter()
     try:
-        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(_with_raised(payload)))
+        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(_as_shown(payload, left_out)))
     except calamine.PasswordError:
         raise ReadError("with a password: save it without, or exclude it", "encrypted") from None
-    left_out = Counter(_not_in_cells(payload))
+    left_out.update(_not_in_cells(payload))
     blocks: list[str] = []
     sheets = size = 0
     for about in book.sheets_metadata:
@@ -91,8 +107,11 @@ def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str
     return "\n\n".join(blocks), sheets, left_out
 
 
-def _with_raised(payload: bytes) -> bytes:
-    """Return a workbook whose raised numbers are in raised characters, since calamine leaves out that they are."""
+def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
+    """Return a workbook whose cells have as text what calamine leaves out: raised numbers, struck words, and units.
+
+    Cells that are struck out as a whole are counted.
+    """
     if not payload.startswith(b"PK"):
         return payload
     parts: dict[str, bytes] = {}
@@ -100,10 +119,21 @@ def _with_raised(payload: bytes) -> bytes:
         for name in archive.namelist():
             with suppress(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):  # calamine may not need it
                 parts[name] = archive.read(name)
-    found = [name for name, content in parts.items() if name.endswith(".xml") and RAISED.search(content)]
-    if not found:
+    xml = {name: content for name, content in parts.items() if name.endswith(".xml")}
+    shown = {name: _with_marks(content) for name, content in xml.items() if MARKED.search(content)}
+    styles = next((_parsed(content) for content in xml.values() if _first_element(content) == b"styleSheet"), None)
+    formats, struck_out = ({}, ()) if styles is None else (formats_of(styles), struck_styles(styles))
+    for name, content in xml.items():
+        kind = _first_element(content)
+        if kind == b"worksheet":
+            left_out["cells that are struck out, read like others"] += cells_in(content, struck_out)
+        if kind == b"worksheet" and formats:
+            shown[name] = with_formats(content, formats)
+        elif kind == b"document-content" and WITH_UNIT.search(content):
+            shown[name] = WITH_UNIT.sub(_as_text, shown.get(name, content))
+    if not shown:
         return payload
-    parts |= {name: _raise(parts[name]) for name in found}
+    parts |= shown
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as into:
         for name, content in parts.items():
@@ -111,14 +141,31 @@ def _with_raised(payload: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _raise(part: bytes) -> bytes:
+def _as_text(cell: re.Match[bytes]) -> bytes:
+    return VALUE.sub(lambda found: b"" if found[0][:1].isspace() else b"string", cell[0])
+
+
+def _first_element(part: bytes) -> bytes:
+    found = FIRST_ELEMENT.search(part[:FIRST_WITHIN])
+    return found[1] if found else b""
+
+
+def _parsed(part: bytes) -> Any:
     from lxml import etree
 
-    root = etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
-    styles = raised_styles(root)
-    spans = (span for span in root.iter("{*}span") if not styles.isdisjoint(span.attrib.values()))
-    for element in [*root.iterfind(".//{*}vertAlign[@val='superscript']/../../{*}t"), *spans]:
-        element.text = raised(element.text or "")
+    return etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
+
+
+def _with_marks(part: bytes) -> bytes:
+    """Return a part with its raised numbers in raised characters and marks around its struck words."""
+    from lxml import etree
+
+    root = _parsed(part)
+    for mark, of_run, look in ((raised, RAISED_RUN, RAISED), (struck, STRUCK_RUN, STRUCK)):
+        styles = styles_of(root, look)
+        spans = [span for span in root.iter("{*}span") if not styles.isdisjoint(span.attrib.values())]
+        for element in [*root.xpath(of_run), *spans]:
+            element.text = mark(element.text or "")
     return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True))
 
 
@@ -131,8 +178,7 @@ def _not_in_cells(payload: bytes) -> Mapping[str, int]:
             if name.endswith(".xml"):
                 with archive.open(name) as part:
                     head = part.read(FIRST_WITHIN)
-                    first = FIRST_ELEMENT.search(head)
-                    sought = NOT_READ.get(first[1] if first else b"", {})
+                    sought = NOT_READ.get(_first_element(head), {})
                     content = head + part.read() if sought else b""
                 for words, begin in sought.items():
                     left_out[words] += len(begin.findall(content))
@@ -176,7 +222,7 @@ def cell_text(value: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case float():
-            return f"{value:.15g}" if abs(value) < 1e15 else f"{value:.0f}"
+            return number_text(value)
         case datetime():
             return str(value.date()) if value.time() == time() else value.isoformat(" ", "auto").removesuffix(":00")
         case time():
@@ -219,7 +265,7 @@ def _header_of(rows: Sequence[Row]) -> int | None:
     for i, (_, cells) in enumerate(rows[:HEADER_WITHIN]):
         filled = [cell for cell in cells if cell]
         if len(filled) >= max(2, len(cells) / 2):
-            named = len(set(filled)) == len(filled) and not any(re.fullmatch(r"[-\d.,:% ]+", cell) for cell in filled)
+            named = len(set(filled)) == len(filled) and not any(re.fullmatch(NUMBER, cell) for cell in filled)
             return i if named and len(rows) > i + 1 else None
     return None
 

@@ -1,0 +1,38 @@
+"""Raised numbers and struck words, which converters show like the text around them.
+
+Without a sign, ten to the sixth would read 106, and an old price like the one in force.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+NUMBER = re.compile(r"[-+\u2212\u2013]?[0-9]*[-+\u2212\u2013]?")
+RAISED = str.maketrans(
+    "0123456789-+\u2212\u2013", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207a\u207b\u207b"
+)
+"""Digits and signs, and the characters that show them raised."""
+
+STRUCK = "~~"
+"""Mark of Markdown before and after words that are struck out."""
+
+
+def raised(text: str) -> str:
+    """Return a number in raised characters, which is an exponent or the number of a note; any other text as it is."""
+    return text.translate(RAISED) if NUMBER.fullmatch(text) else text
+
+
+def struck(text: str) -> str:
+    """Return words as struck out."""
+    return f"{STRUCK}{text}{STRUCK}" if text.strip() else text
+
+
+def strike_out(element: Any) -> None:
+    """Put the content of an element of HTML into one that strikes it out, unless it has paragraphs of its own."""
+    if element.xpath(".//p | .//div | .//table | .//tr | .//td | .//ul | .//ol | .//li"):
+        return
+    inner = element.makeelement("s")
+    inner.text, element.text = element.text, None
+    inner.extend(list(element))
+    element.append(inner)

@@ -1,0 +1,127 @@
+"""Raised numbers and struck words do not read like the text around them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+import xlsxwriter
+from reportlab.pdfgen.canvas import Canvas
+
+from findingaid.sources.convert import convert
+from tests.support.documents import changed, epub, ods, opendocument, slides, workbook
+
+LIMIT = 1_000_000
+LINE = '<span style="color:red; text-decoration: line-through">nine</span>'
+
+
+def deck() -> bytes:
+    runs = b'Costs </a:t></a:r><a:r><a:rPr strike="sngStrike"/><a:t>nine</a:t></a:r><a:r><a:t> ten</a:t>'
+    return changed(slides(("Head", "TEN")), "ppt/slides/slide1.xml", lambda xml: xml.replace(b"TEN</a:t>", runs))
+
+
+def odt(kind: str, begin: str, end: str) -> bytes:
+    style = f'<style:style style:name="x"><style:text-properties style:text-line-through-style="{kind}"/></style:style>'
+    return opendocument(f"<office:text>{begin}nine{end}</office:text>", style)
+
+
+def rich_cell() -> bytes:
+    def write(book: xlsxwriter.Workbook) -> None:
+        line = book.add_format({"font_strikeout": True})
+        book.add_worksheet("A").write_rich_string(0, 0, "Costs ", line, "nine", " ten")
+
+    return workbook(write)
+
+
+def rich_ods() -> bytes:
+    style = b'<style:style style:name="x"><style:text-properties style:text-line-through-style="solid"/></style:style>'
+    span = b'Costs <text:span text:style-name="x">nine</text:span> ten'
+    return changed(
+        ods(("A", [["COSTS"]])),
+        "content.xml",
+        lambda xml: xml.replace(b"COSTS", span).replace(b"</office:auto", style + b"</office:auto"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("suffix", "make", "text"),
+    [
+        (".html", lambda: f"<p>Costs {LINE} ten</p>".encode(), "Costs ~~nine~~ ten"),
+        (".html", lambda: b"<p style='text-decoration:line-through'>Costs <b>nine</b></p>", "~~Costs **nine**~~"),
+        (".html", lambda: b"<ul style='text-decoration:line-through'><li>nine</li></ul>", "nine"),
+        (".epub", lambda: epub(f"<h1>Head</h1><p>Costs {LINE} ten</p>"), "Costs ~~nine~~ ten"),
+        (".pptx", deck, "Costs ~~nine~~ ten"),
+        (
+            ".odt",
+            lambda: odt("solid", '<text:p>Costs <text:span text:style-name="x">', "</text:span></text:p>"),
+            "~~nine~~",
+        ),
+        (".odt", lambda: odt("solid", '<text:p text:style-name="x">', "</text:p>"), "~~nine~~"),
+        (".odt", lambda: odt("none", '<text:p text:style-name="x">', "</text:p>"), "nine"),
+        (".rtf", lambda: rb"{\rtf1 Costs {\strike nine} ten}", "Costs ~~nine~~ ten"),
+        (".rtf", lambda: rb"{\rtf1 Costs \striked1 nine\striked0  ten}", "Costs ~~nine~~ ten"),
+        (".rtf", lambda: rb"{\rtf1 Costs {\b\strike\f0 nine\plain  ten}}", "Costs ~~nine~~ ten"),
+        (".rtf", lambda: rb"{\rtf1 Costs \strike0 nine ten}", "Costs nine ten"),
+        (".xlsx", rich_cell, "Costs ~~nine~~ ten"),
+        (".ods", rich_ods, "Costs ~~nine~~ ten"),
+    ],
+)
+def test_struck_words_are_marked(suffix: str, make: Callable[[], bytes], text: str) -> None:
+    found = convert(suffix, make(), LIMIT)
+
+    assert text in found.text
+    assert found.text.count("~~") == text.count("~~")
+
+
+def test_cells_that_are_struck_out_are_counted() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet, line = book.add_worksheet("A"), book.add_format({"font_strikeout": True, "num_format": "0%"})
+        sheet.write_row(0, 0, ["old", 0.5], line)
+        sheet.write_row(1, 0, ["new", 0.6])
+        sheet.write_blank(2, 0, None, line)
+
+    found = convert(".xlsx", workbook(write), LIMIT)
+
+    assert "| old | 50% |" in found.text
+    assert [(note.words, note.count) for note in found.notes] == [("cells that are struck out, read like others", 2)]
+
+
+def page(*parts: tuple[str, float, float], turned: int = 0) -> bytes:
+    """Return a PDF with a line of parts, each with its size and its rise, turned by so many degrees."""
+    made = io.BytesIO()
+    canvas = Canvas(made)
+    canvas.translate(300, 400)
+    canvas.rotate(turned)
+    line = canvas.beginText(0, 0)
+    for words, size, rise in parts:
+        line.setFont("Helvetica", size)
+        line.setRise(rise)
+        line.textOut(words)
+    canvas.drawText(line)
+    canvas.save()
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([("about 10", 12, 0), ("6", 8, 5), (" cells", 12, 0)], "about 10⁶ cells"),
+        ([("10", 12, 0), ("-6", 8, 5), (" m", 12, 0), ("2", 8, 5)], "10⁻⁶ m²"),
+        ([("a mark", 12, 0), ("12", 7, 5), (" and more", 12, 0)], "a mark¹² and more"),
+        ([("H", 12, 0), ("2", 8, -3), ("O and x", 12, 0), ("2", 12, 0)], "H2O and x2"),
+        ([("No. ", 12, 0), ("106", 8, 5), (" of 2020-2021", 12, 0)], "No. 106 of 2020-2021"),
+        ([("the 1", 12, 0), ("st", 8, 5), (" of 5", 12, 0), ("678", 9, 0)], "the 1st of 5678"),
+        ([("🙂 10", 12, 0), ("6", 8, 5)], "10⁶"),
+    ],
+)
+def test_raised_digits_of_a_pdf_are_raised_characters(parts: list[tuple[str, float, float]], text: str) -> None:
+    assert text in " ".join(convert(".pdf", page(*parts), LIMIT).text.split())
+
+
+@pytest.mark.parametrize("turned", [90, 180, 270])
+def test_a_turned_line_of_a_pdf_has_no_raised_digits(turned: int) -> None:
+    text = convert(".pdf", page(("WW12 WW", 12, 0), ("11", 10, 0), turned=turned), LIMIT).text
+
+    assert "WW12 WW" in text
+    assert not set(text) & set("¹²")
