@@ -57,11 +57,11 @@ class Own:
     def __init__(self):
         prints("as it is made")
     def embed(self, texts):
-        return np.tile(np.eye(8, dtype="float32")[0], (len(texts), 1))
+        return np.stack([np.eye(8, dtype="float32")[int("ledger" in text)] for text in texts])
     def embed_query(self, text):
         prints("as it is asked")
         print("read:", sys.stdin.read())
-        return np.eye(8, dtype="float32")[0]
+        return np.eye(8, dtype="float32")[1]
     def count_tokens(self, text):
         return len(text) // 3
 """
