@@ -17,6 +17,8 @@ RAISED = str.maketrans(
 STRUCK = "~~"
 """Mark of Markdown before and after words that are struck out."""
 
+IS_STRUCK = "self::s or self::del or self::strike"
+
 
 def raised(text: str) -> str:
     """Return a number in raised characters, which is an exponent or the number of a note; any other text as it is."""
@@ -29,8 +31,12 @@ def struck(text: str) -> str:
 
 
 def strike_out(element: Any) -> None:
-    """Put the content of an element of HTML into one that strikes it out, unless it has paragraphs of its own."""
-    if element.xpath(".//p | .//div | .//table | .//tr | .//td | .//ul | .//ol | .//li"):
+    """Put the content of an element of HTML into one that strikes it out.
+
+    Not if a part of it is struck out already, or it is within one that is, or has paragraphs of its own.
+    """
+    blocks = ".//p | .//div | .//table | .//tr | .//td | .//ul | .//ol | .//li"
+    if element.xpath(f"ancestor-or-self::*[{IS_STRUCK}] | .//*[{IS_STRUCK}] | {blocks}"):
         return
     inner = element.makeelement("s")
     inner.text, element.text = element.text, None

@@ -27,7 +27,7 @@ BLOCK_CHARACTERS = 600
 HEADER_WITHIN = 20
 """Number of first rows among which the header is looked for. The rows above it are titles."""
 
-NUMBER = r"[-\d.,:% $€£¥]+(?:[A-Z]{3})?"
+NUMBER = r"[-\d.,:% ]+|[-.,% $€£¥]*\d[-\d.,:% $€£¥]*(?:[A-Z]{3})?"
 """Value of a cell that is no name of a column: a number, date or time, with a unit or without."""
 
 FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")

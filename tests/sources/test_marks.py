@@ -49,6 +49,9 @@ def rich_ods() -> bytes:
     [
         (".html", lambda: f"<p>Costs {LINE} ten</p>".encode(), "Costs ~~nine~~ ten"),
         (".html", lambda: b"<p style='text-decoration:line-through'>Costs <b>nine</b></p>", "~~Costs **nine**~~"),
+        (".html", lambda: f"<p style='text-decoration:line-through'>Costs {LINE}</p>".encode(), "~~Costs nine~~"),
+        (".html", lambda: b"<p>Costs <del style='text-decoration:line-through'>nine</del></p>", "Costs ~~nine~~"),
+        (".html", lambda: b"<p style='text-decoration:line-through'>Costs <s>nine</s></p>", "Costs ~~nine~~"),
         (".html", lambda: b"<ul style='text-decoration:line-through'><li>nine</li></ul>", "nine"),
         (".epub", lambda: epub(f"<h1>Head</h1><p>Costs {LINE} ten</p>"), "Costs ~~nine~~ ten"),
         (".pptx", deck, "Costs ~~nine~~ ten"),

@@ -72,6 +72,15 @@ def test_amounts_alone_are_no_names_of_columns() -> None:
     assert convert(".xlsx", workbook(write), 1_000_000).text.endswith("| A | B |\n| --- | --- |\n| 1250 EUR | 80 EUR |")
 
 
+def test_a_unit_alone_is_a_name_of_a_column() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet("A")
+        sheet.write_row(0, 0, ["Item", "€"])
+        sheet.write_row(1, 0, ["Rent", 1250])
+
+    assert convert(".xlsx", workbook(write), 1_000_000).text.endswith("| Item | € |\n| --- | --- |\n| Rent | 1250 |")
+
+
 @pytest.mark.parametrize(("kind", "text"), [("percentage", "12,5 %"), ("currency", "1.250,00 €"), ("float", "0.125")])
 def test_cells_of_open_document_have_their_units(kind: str, text: str) -> None:
     cell = f'office:value-type="{kind}" office:value="0.125"><text:p>{text}'
