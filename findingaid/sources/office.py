@@ -135,13 +135,13 @@ def _part(archive: zipfile.ZipFile, name: str) -> bytes | None:
         content = archive.read(name)
         if name.endswith((".xml", ".rels")):
             content = STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", content)
-            _parsed(content)
+            parsed_part(content)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, SyntaxError):
         return None
     return content
 
 
-def _parsed(content: bytes) -> Any:
+def parsed_part(content: bytes) -> Any:
     """Return the tree of a part. Raises SyntaxError for a damaged one, and MemoryError."""
     from lxml import etree
 
@@ -167,7 +167,7 @@ def _written(root: Any) -> bytes:
 
 def _drop_missing(name: str, parts: dict[str, bytes]) -> dict[str, str]:
     """Remove the relationships of a part to parts that are not there, and return the rest: id -> name of the part."""
-    root = _parsed(parts[name])
+    root = parsed_part(parts[name])
     folder = PurePosixPath(name).parent.parent
     found: dict[str, str] = {}
     dropped = False
@@ -189,7 +189,7 @@ def _drop_missing(name: str, parts: dict[str, bytes]) -> dict[str, str]:
 
 def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], made: Readable) -> None:
     """Rewrite a part with words, and keep the words that are to be found in the converted text."""
-    root = _parsed(parts[name])
+    root = parsed_part(parts[name])
     what = PARTS.get(_local(root)) if OFFICE.match(str(root.tag)) else None
     if what is None:
         return

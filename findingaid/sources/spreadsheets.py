@@ -18,6 +18,7 @@ from typing import Any
 from findingaid.errors import ReadError
 from findingaid.sources.marks import raised, struck
 from findingaid.sources.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
+from findingaid.sources.office import parsed_part
 from findingaid.sources.opendocument import RAISED, STRUCK, styles_of
 from findingaid.text.structure import rows_heading
 
@@ -121,14 +122,13 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
                 parts[name] = archive.read(name)
     xml = {name: content for name, content in parts.items() if name.endswith(".xml")}
     shown = {name: _with_marks(content) for name, content in xml.items() if MARKED.search(content)}
-    styles = next((_parsed(content) for content in xml.values() if _first_element(content) == b"styleSheet"), None)
+    styles = next((parsed_part(content) for content in xml.values() if _first_element(content) == b"styleSheet"), None)
     formats, struck_out = ({}, ()) if styles is None else (formats_of(styles), struck_styles(styles))
     for name, content in xml.items():
         kind = _first_element(content)
         if kind == b"worksheet":
             left_out["cells that are struck out, read like others"] += cells_in(content, struck_out)
-        if kind == b"worksheet" and formats:
-            shown[name] = with_formats(content, formats)
+            shown |= {name: with_formats(content, formats)} if formats else {}
         elif kind == b"document-content" and WITH_UNIT.search(content):
             shown[name] = WITH_UNIT.sub(_as_text, shown.get(name, content))
     if not shown:
@@ -150,17 +150,11 @@ def _first_element(part: bytes) -> bytes:
     return found[1] if found else b""
 
 
-def _parsed(part: bytes) -> Any:
-    from lxml import etree
-
-    return etree.fromstring(part, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
-
-
 def _with_marks(part: bytes) -> bytes:
     """Return a part with its raised numbers in raised characters and marks around its struck words."""
     from lxml import etree
 
-    root = _parsed(part)
+    root = parsed_part(part)
     for mark, of_run, look in ((raised, RAISED_RUN, RAISED), (struck, STRUCK_RUN, STRUCK)):
         styles = styles_of(root, look)
         spans = [span for span in root.iter("{*}span") if not styles.isdisjoint(span.attrib.values())]
