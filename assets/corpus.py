@@ -241,9 +241,9 @@ def index_corpus(
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
         indexer = run.indexer(corpus)
-        plan = run.plan(corpus, force=config.force, allow_loss=config.allow_loss)
+        plan_of = partial(run.plan, force=config.force, allow_loss=config.allow_loss)
         options = run.options([corpus], force=config.force, pay_again=config.pay_again)
-        for event in run.events([corpus], lambda _: plan, options, _progress(context, run)):
+        for event in run.events([corpus], plan_of, options, _progress(context, run)):
             match event:
                 case Planned(plan):
                     at_once = has_artifact_partitions(context.instance, indexer.corpus, plan)

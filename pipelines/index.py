@@ -141,7 +141,7 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
         for corpus, plan in _plans(run, corpora, key, config).items():
             plan = _begun(run, plan, config.force)
             if isinstance(plan, SourceError):
-                plans[corpus] = in_dagster(str(plan))
+                plans[corpus] = in_dagster(run.note_unlisted(corpus, plan))
                 context.log.error(f"{corpus}: {plans[corpus]}")
                 continue
             plans[corpus] = plan
@@ -206,7 +206,7 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
             try:
                 reports[corpus] = run.finish_corpus(plan, batches)
             except SourceError as error:
-                reports[corpus] = CorpusReport(error=in_dagster(str(error)))
+                reports[corpus] = CorpusReport(error=in_dagster(run.note_unlisted(corpus, error)))
         before = read_published(aid) if keeps_history() and not aid.publisher.current() else {}
         closed = run.close([corpus for corpus, report in reports.items() if report.active])
         if keeps_history():

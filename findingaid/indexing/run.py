@@ -253,6 +253,8 @@ class Run:
         If another run works on the corpus, it is waited for, and the corpus is planned again. The lease is held until
         the end of `with run`. Raises SourceError as `plan` does.
         """
+        if not plan.partial:
+            self.indexer(plan.corpus).skipped.note_unlisted(plan.corpus, None)
         if not plan.writes:
             return plan
         if self.lease.take(plan.corpus):
@@ -260,6 +262,12 @@ class Run:
             plan = again.only(plan.artifact_ids) if plan.partial else again
         self.indexer(plan.corpus).begin(plan)
         return plan
+
+    def note_unlisted(self, corpus: str, error: SourceError) -> str:
+        """Record that the source of a corpus could not be listed, which its status tells; return the reason."""
+        reason = _at_key(corpus, error)
+        self.indexer(corpus).skipped.note_unlisted(corpus, error, reason)
+        return reason
 
     def finish_corpus(self, plan: CorpusPlan, reports: Sequence[BatchReport]) -> CorpusReport:
         """Clean up after the batches of a plan, and return the report of the corpus from theirs.
@@ -359,7 +367,7 @@ class Run:
                         plan_of(corpus), replace(options, progress=progress(corpus)), workers
                     )
                 except SourceError as error:
-                    report = CorpusReport(error=_at_key(corpus, error))
+                    report = CorpusReport(error=self.note_unlisted(corpus, error))
                 active += [corpus] if report.active else []
                 yield Finished(corpus, replace(report, seconds=_since(start)))
         yield Published(self.close(active))

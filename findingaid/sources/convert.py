@@ -123,6 +123,9 @@ QUOTED_MAIL = re.compile(
 )
 """Beginning of a mail that a program quotes below the answer, without ">" before its lines."""
 
+SIGNATURE = "-- "
+"""Line of a mail before the signature."""
+
 OTHER_PARTS = "forwarded mails and other parts without a file name, not read"
 CUT_SHORT = "no end, as of a document that was cut short"
 """Words of notes."""
@@ -470,11 +473,27 @@ def _pptx(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
         made = make_readable(archive)
     said = _core_properties(made.payload)
-    text = _markdown("PptxConverter", made.payload, ".pptx")[0]
+    text = _markdown(_slides(), made.payload, ".pptx")[0]
     slides = [slide.strip() for slide in SLIDE.split(text)[1:]]
     scanned = sum(bool(slide) and not _has_words(slide) for slide in slides)
     notes = [*made.left_out(text), *_left_out({"slides without text, only images": scanned})]
     return Converted(PAGE_BREAK.join(map(_page, slides)), said | {"n_pages": len(slides)}, notes)
+
+
+def _slides() -> Any:
+    """Return a converter of slides that ends a table or chart by an empty line, so that no text joins its last row."""
+    import markitdown
+
+    converter: Any = markitdown.converters.PptxConverter
+
+    class Slides(converter):  # type: ignore[misc]
+        def _convert_table_to_markdown(self, table: Any, **options: Any) -> str:
+            return f"\n{super()._convert_table_to_markdown(table, **options)}\n"
+
+        def _convert_chart_to_markdown(self, chart: Any) -> str:
+            return f"{super()._convert_chart_to_markdown(chart)}\n\n"
+
+    return Slides()
 
 
 def _epub(payload: bytes, max_bytes: int) -> Converted:
@@ -748,9 +767,36 @@ def _mail_text(body: Any, max_bytes: int, notes: list[Note]) -> str:
         with suppress(LookupError, UnicodeError):
             name = codecs.lookup(charset).name
             content = content.decode("cp1252" if name == "iso8859-1" else name).encode()  # as in HTML
-    text, _, also = _html(content, max_bytes) if body.get_content_subtype() == "html" else decode(content)
+    if body.get_content_subtype() == "html":
+        text, _, also = _html(content, max_bytes)
+    else:
+        text, _, also = decode(content)
+        if str(body.get_param("format", "")).lower() == "flowed":
+            text = _unwrapped(text, str(body.get_param("delsp", "")).lower() == "yes")
     notes += also
     return str(text)
+
+
+def _unwrapped(text: str, delete_space: bool) -> str:
+    """Join the lines of each paragraph of a text that is `format=flowed` (RFC 3676), where a space ends a wrapped line.
+
+    With `delete_space` that space is not part of the text, and a word may go on in the next line.
+    """
+    lines: list[str] = []
+    wrapped: str | None = None
+    for line in text.splitlines():
+        own = line.lstrip(">")
+        quote = line[: len(line) - len(own)]
+        own = own.removeprefix(" ")
+        signature = own == SIGNATURE
+        if wrapped == quote and own and not signature:
+            lines[-1] += own
+        else:
+            lines.append(f"{quote} {own}" if quote and own else f"{quote}{own}")
+        wrapped = quote if own.endswith(" ") and not signature else None
+        if wrapped is not None and delete_space:
+            lines[-1] = lines[-1][:-1]
+    return "\n".join(lines)
 
 
 def _ipynb(payload: bytes, max_bytes: int) -> Converted:
@@ -884,12 +930,12 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
 }
 
 
-def _markdown(converter: str, payload: bytes, suffix: str, **options: Any) -> tuple[str, str]:
-    """Convert a document with one of markitdown's converters; return the text and the title that it found."""
+def _markdown(converter: Any, payload: bytes, suffix: str, **options: Any) -> tuple[str, str]:
+    """Convert a document with one of markitdown's converters, or its name; return the text and the title it found."""
     import markitdown
 
-    convert = getattr(markitdown.converters, converter)().convert
-    result = convert(io.BytesIO(payload), markitdown.StreamInfo(extension=suffix), **options)
+    made = getattr(markitdown.converters, converter)() if isinstance(converter, str) else converter
+    result = made.convert(io.BytesIO(payload), markitdown.StreamInfo(extension=suffix), **options)
     return result.markdown, as_title(str(result.title or ""))
 
 

@@ -28,6 +28,7 @@ def why_empty(store: Store, corpora: Sequence[str]) -> str:
 
 def _reasons(store: Store, corpus: str) -> Iterator[str]:
     rows, skipped = Ledger(store).rows(corpus), SkippedArtifacts(store).named(corpus)
+    yield from (f"{corpus}: {failure.message}" for failure in SkippedArtifacts(store).unlisted(corpus))
     failed = [row.failure for row in rows.values() if row.failure and row.failed_stage not in WRITTEN]
     if failed:
         yield f"{corpus}: {len(failed):,} of {len(rows):,} artifacts failed: {'; '.join(_most_frequent(failed))}"

@@ -1,4 +1,7 @@
-"""Artifacts that their source skips, with their stamps, so that they are read again only when they change."""
+"""Artifacts that their source skips, with their stamps, so that they are read again only when they change.
+
+The table also keeps why the whole source of a corpus could not be listed in the last run.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from findingaid.errors import StoreError
-from findingaid.model import Listing, Skipped
+from findingaid.model import Failure, Listing, Skipped, Stage
 from findingaid.store import schemas
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
 
 TABLE = "skipped"
+
+SOURCE = "(source)"
+"""Name of the source itself among failed artifacts; its row has no artifact id, and the kind of error as its stamp."""
 
 
 class SkippedArtifacts:
@@ -26,24 +32,42 @@ class SkippedArtifacts:
 
         Without the table nothing counts as skipped: the next run makes it, and reads such artifacts again.
         """
+        return {artifact_id: told for artifact_id, told in self._rows(corpus).items() if artifact_id}
+
+    def _rows(self, corpus: str) -> dict[str, tuple[str, str]]:
         try:
             found = self._store.rows(TABLE, ("artifact_id", "stamp", "reason"), equals("corpus", corpus)).to_pylist()
         except StoreError:
             return {}
         return {row["artifact_id"]: (row["stamp"], row["reason"]) for row in found}
 
+    def unlisted(self, corpus: str) -> list[Failure]:
+        """Return the failure of the whole source, if it was not listed in the last run, or its listing was refused."""
+        found = self._rows(corpus).get("")
+        return [Failure(SOURCE, Stage.ARTIFACTS.value, *found)] if found else []
+
+    def note_unlisted(self, corpus: str, error: Exception | None, reason: str = "") -> None:
+        """Record why the source of a corpus could not be listed, or that it was listed."""
+        row = {"": (type(error).__name__, reason)} if error else {}
+        if row.get("") != self._rows(corpus).get(""):
+            self._store.replace(TABLE, corpus, [""], skipped_rows(corpus, row))
+
     def named(self, corpus: str) -> list[Skipped]:
         """Return the skipped artifacts of a corpus, sorted by id."""
         return [Skipped(artifact_id, reason) for artifact_id, (_, reason) in sorted(self.of(corpus).items())]
 
     def why(self, artifact_id: str, corpora: Sequence[str] | None = None) -> str:
-        """Return a line on the artifact of this id if it is skipped in one of these corpora, else ""."""
+        """Return a line on the artifact of this id if it is skipped in one of these corpora, else "".
+
+        Without an id, it is on the source.
+        """
         try:
             found = self._store.rows(TABLE, ("corpus", "reason"), equals("artifact_id", artifact_id)).to_pylist()
         except StoreError:
             return ""
         shown = (row for row in found if corpora is None or row["corpus"] in corpora)
-        return next((f"{row['corpus']}/{artifact_id} is skipped: {row['reason']}" for row in shown), "")
+        what = f"/{artifact_id} is skipped" if artifact_id else " was not listed in the last run"
+        return next((f"{row['corpus']}{what}: {row['reason']}" for row in shown), "")
 
     def forget(self, corpus: str, artifact_ids: Iterable[str]) -> None:
         """Remove the rows of these artifacts."""

@@ -77,8 +77,10 @@ def test_a_root_without_anything_that_it_had_deletes_nothing_unless_loss_is_allo
     for force in (False, True):
         assert "run again with --allow-loss" in (aid.index(force=force).corpora["docs"].error or "")
         assert {artifact_id for (_, artifact_id), _ in aid.artifacts()} >= {*NAMES}
+        assert [failure.kind for failure in aid.status()[0].failed] == ["SourceShrunkError"]
 
     assert aid.index(allow_loss=True).corpora["docs"].deleted == 3
+    assert not [failure for failure in aid.status()[0].failed if failure.kind == "SourceShrunkError"]
     assert not {artifact_id for (_, artifact_id), _ in aid.artifacts()} & {*NAMES}
 
 

@@ -288,6 +288,31 @@ def test_files_that_cannot_be_read_fail_alone_and_the_exit_status_says_so(cli: C
     assert cli.json("status")[0]["failed"][0]["artifact_id"] == "bad.md"
 
 
+def test_a_source_that_was_not_listed_in_the_last_run_is_named_until_it_is(cli: Cli) -> None:
+    cli.settings["corpora"]["other"] = {"source": {"kind": "files", "root": "other"}}
+    cli.write("a.md", "A text.")
+    (cli.folder / "other").mkdir()
+    (cli.folder / "other/b.md").write_text("Another text.")
+    cli.configure()
+    assert cli.run("index").exit_code == 0
+
+    (cli.folder / "other").rename(cli.folder / "away")
+    for _ in range(2):
+        assert cli.run("index").exit_code == 1
+        docs, other = cli.json("status")
+        assert (docs["failed"], other["artifacts"]) == ([], 1)
+        (failed,) = other["failed"]
+        assert failed["message"].startswith("corpora.other.source.root: no such directory")
+    assert "other: (source): corpora.other.source.root: no such directory" in cli.run("status", "--failed").stdout
+    assert cli.run("plan").exit_code == 1
+    (cli.folder / "away").rename(cli.folder / "other")
+    assert cli.run("plan").exit_code == 0
+    assert len(cli.json("status")[1]["failed"]) == 1
+
+    assert cli.run("index").exit_code == 0
+    assert cli.json("status")[1]["failed"] == []
+
+
 @pytest.mark.parametrize("swapped", ["docs/sub", "docs"])
 def test_a_folder_that_becomes_a_link_after_it_was_listed_is_not_read_through(tmp_path: Path, swapped: str) -> None:
     """Of a root, too: a link in its place may be meant, but only the next discovery reads there."""

@@ -321,6 +321,29 @@ def test_slides_name_charts_and_pictures_and_survive_missing_parts() -> None:
     assert [note.words for note in whole.notes] == ["slides without text, only images"]
 
 
+@pytest.mark.parametrize("kind", ["chart", "table"])
+def test_text_above_and_below_a_table_of_a_slide_is_not_part_of_it(kind: str) -> None:
+    deck = pptx.Presentation()
+    shapes = deck.slides.add_slide(deck.slide_layouts[6]).shapes
+    if kind == "chart":
+        data = CategoryChartData()
+        data.categories = ["herons"]
+        data.add_series("sightings", [3])
+        shapes.add_chart(XL_CHART_TYPE.PIE, 0, Inches(2), Inches(1), Inches(1), data)
+    else:
+        shapes.add_table(2, 2, 0, Inches(2), Inches(1), Inches(1)).table.cell(1, 0).text = "herons"
+    for at, words in enumerate(("Counted by Ada", "The pond was frozen")):
+        shapes.add_textbox(0, Inches(1 + 3 * at), Inches(1), Inches(1)).text_frame.text = words
+    made = io.BytesIO()
+    deck.save(made)
+
+    above, *table, below = convert(".pptx", made.getvalue(), LIMIT).text.split("\n\n")
+
+    assert above == "Counted by Ada"
+    assert "| herons |" in table[-1]
+    assert below.strip() == "The pond was frozen"
+
+
 def _without(payload: bytes, start: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         return zipped({each: archive.read(each) for each in archive.namelist() if not each.startswith(start)})

@@ -126,6 +126,27 @@ def test_a_mail_that_says_latin_1_may_have_the_signs_of_windows() -> None:
     assert found.text.endswith("Größe … 5 €")
 
 
+def flowed(text: str, parameters: str = "") -> str:
+    made = f"Content-Type: text/plain; charset=utf-8; format=flowed{parameters}\n\n{text}".encode()
+    found = convert_document("a.eml", b"From: a@example.org\nSubject: Plan\n" + made, LIMIT)
+    assert found is not None
+    return found.text.partition("Subject: Plan\n\n")[2]
+
+
+def test_the_wrapped_lines_of_a_flowed_mail_are_joined() -> None:
+    wrapped = "The boiler was \nserviced in May.\nIt runs.\n\n  kept\n-- \nAda\n> asked \n> before\n>> at \n> first\n"
+
+    assert flowed(wrapped) == (
+        "The boiler was serviced in May.\nIt runs.\n\n kept\n-- \nAda\n> asked before\n>> at \n> first"
+    )
+
+
+def test_a_word_of_a_flowed_mail_that_goes_on_in_the_next_line_is_one_word() -> None:
+    wrapped = "See https://example.org/boi \nler/2026 on  \nthe page, and \n\nthe next.\n"
+
+    assert flowed(wrapped, "; delsp=yes") == "See https://example.org/boiler/2026 on the page, and\n\nthe next."
+
+
 @pytest.mark.parametrize(
     "head", ["-----Original Message-----", "From: Carl <c@example.org>\nSent: Monday\nTo: Ada", "> older"]
 )
