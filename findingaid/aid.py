@@ -78,7 +78,7 @@ from findingaid.query.lookup.provenance import Impact, Link, Provenance
 from findingaid.query.lookup.reading import CHARS, Reading, read_text
 from findingaid.query.lookup.references import Neighbour, ReferenceCount, find_most_referenced, find_neighbours
 from findingaid.query.lookup.resolve import artifact_of_file, resolve, resolve_and_read
-from findingaid.query.lookup.status import Statuses, find_unread, read_status
+from findingaid.query.lookup.status import Statuses, find_unread, read_statuses
 from findingaid.query.lookup.summary_nodes import NodeView, claims_of_node, nodes_of_claim, read_node
 from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.filters.fields import Field, corpus_fields
@@ -851,7 +851,7 @@ class FindingAid:
 
     def status(self, corpora: Sequence[str] | None = None) -> Statuses:
         """Return the indexed counts and the failures of each corpus."""
-        return Statuses(read_status(self.store, name) for name in self._names(corpora))
+        return read_statuses(self.store, self._names(corpora))
 
     def why_empty(self, corpora: Sequence[str] | None = None) -> str:
         """Return one line on why these corpora have no records, by the last runs; "" if one has, or if none was run."""

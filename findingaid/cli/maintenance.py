@@ -61,6 +61,8 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
         of_claims = [s.of_claims] if s.extracted else []
         for line in (*skipped_lines(s.skipped), *note_lines(s.noted), *of_claims, *s.usage, *waits):
             say_line(f"{s.corpus}: {line}")
+    for line in {s.unpublished for s in found if s.unpublished}:
+        say_line(line)
     for quality in {s.vector_index for s in found if s.vector_index}:
         say(escape(f"vectors: {quality}"))
     return _print_lines(found, group_failures)

@@ -278,6 +278,7 @@ class CorpusState(TypedDict):
     batches: Sequence[SentBatch]
     skipped: Sequence[Skipped]
     noted: Sequence[Note]
+    unpublished: str
 
 
 class ServedVersion(TypedDict):

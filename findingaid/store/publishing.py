@@ -84,6 +84,16 @@ class Publisher:
         tags = self._tags()
         return tags.get(ROLLED_BACK) == self.newest() != tags.get(PUBLISHED)
 
+    def behind(self) -> str:
+        """Return one line that readers do not have the newest records; "" if they do. Raises StoreError."""
+        if self.current():
+            return ""
+        if (served := self.served()) is None:
+            return "nothing is published yet: run `findingaid index`"
+        if self.withdrawn():
+            return f"rolled back to version {served}: `findingaid publish` ends it, as does the next change"
+        return f"readers have version {served}, newer records are not published: `findingaid index` says why"
+
     def rolled_back(self) -> int | None:
         """Return the version that was newest at the last rollback; None if something was published since."""
         return self._tags().get(ROLLED_BACK)

@@ -53,6 +53,27 @@ def test_a_rollback_serves_the_version_before_whole(aid: FindingAid) -> None:
     assert aid.verify() == []
 
 
+def test_the_status_says_that_readers_do_not_have_the_newest_records(aid: FindingAid, source: MemorySource) -> None:
+    assert aid.status()[0].unpublished == ""
+    before = aid.rollback()
+    assert aid.status()[0].unpublished.startswith(f"rolled back to version {before}:")
+
+    source.payloads["more.md"] = text_about("more")
+    aid.index()
+    assert aid.status()[0].unpublished == ""
+
+    strict = replace(aid, corpora={"docs": replace(aid.corpora["docs"], max_failures=0)})
+    now = Publisher(aid.store).served()
+    source.payloads |= {"bad.md": b"\0", "late.md": text_about("late")}
+    for _ in range(2):
+        assert strict.index().unpublished
+        assert aid.status()[0].unpublished.startswith(f"readers have version {now}, newer records are not published")
+    assert "late.md" not in served(aid)
+
+    assert aid.index().unpublished is None
+    assert aid.status()[0].unpublished == ""
+
+
 def test_a_run_that_changes_nothing_leaves_a_rollback_alone(aid: FindingAid) -> None:
     aid.rollback()
 

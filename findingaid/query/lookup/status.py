@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,8 @@ class CorpusStatus:
     """What the source guessed or left out when it read the artifacts."""
     batches: Sequence[OpenBatch] = ()
     """Batches sent to a batch API whose results are not stored yet."""
+    unpublished: str = ""
+    """One line that readers do not have the newest records of the store; "" if they do."""
 
     @property
     def of_claims(self) -> str:
@@ -95,10 +98,18 @@ class Statuses(list[CorpusStatus]):
         return to_frame([status.to_dict() for status in self])
 
 
-def read_status(store: Store, corpus: str) -> CorpusStatus:
-    """Return the status of one corpus; all counts are zero if nothing is indexed yet."""
+def read_statuses(store: Store, corpora: Iterable[str]) -> Statuses:
+    """Return the status of each corpus; all counts are zero if nothing is indexed yet."""
     if not store.exists():
-        return CorpusStatus(corpus, 0, 0, 0, {}, [], None, None)
+        return Statuses(CorpusStatus(corpus, 0, 0, 0, {}, [], None, None) for corpus in corpora)
+    unpublished = ""
+    if store.caller is None:  # a caller only reads, and the tables of what is not published are not theirs
+        with suppress(StoreError):
+            unpublished = Publisher(store).behind()
+    return Statuses(_read_status(store, corpus, unpublished) for corpus in corpora)
+
+
+def _read_status(store: Store, corpus: str, unpublished: str) -> CorpusStatus:
     rows = store.rows("ledger", STATUS_COLUMNS, equals("corpus", corpus))
     updated = pc.max(rows["updated"]).as_py()
 
@@ -126,6 +137,7 @@ def read_status(store: Store, corpus: str) -> CorpusStatus:
         batches=OpenBatches(store).of(corpus=corpus),
         skipped=SkippedArtifacts(store).named(corpus),
         noted=Ledger(store).notes(corpus),
+        unpublished=unpublished,
     )
 
 

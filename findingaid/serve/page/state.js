@@ -26,6 +26,7 @@ export function stateNodes({ published, corpora, dagster }) {
   const rows = corpora.map((of) => columns.map(([, cell]) => cell(of)));
   return [
     element("p", {}, said(published, corpora)),
+    published && corpora[0]?.unpublished ? element("p", { className: "alarm" }, name(corpora[0].unpublished)) : null,
     table(columns.map(([head]) => head), rows, "Corpora"),
     ...corpora.flatMap(({ corpus, failed, noted, skipped }, place) => [
       listed(`failed-${place}`, ["Failed in ", name(corpus)], failed, ({ message, stage }) =>
