@@ -92,7 +92,7 @@ class Publisher:
             return "nothing is published yet: run `findingaid index`"
         if self.withdrawn():
             return f"rolled back to version {served}: `findingaid publish` ends it, as does the next change"
-        return f"readers have version {served}, newer records are not published: `findingaid index` says why"
+        return f"readers have version {served}, what was indexed since is not published: `findingaid index` says why"
 
     def rolled_back(self) -> int | None:
         """Return the version that was newest at the last rollback; None if something was published since."""

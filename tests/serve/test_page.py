@@ -1077,6 +1077,22 @@ def test_the_state_of_the_index_names_what_is_published_and_what_failed(page: Pa
     assert not page.one("#index").is_displayed()
 
 
+def test_the_state_of_the_index_names_what_keeps_readers_from_the_newest_files(driver: Any, cli: Cli) -> None:
+    cli.settings["retain"] = 2
+    for name in ("old.md", "new.md"):
+        cli.write(name, text_about(name))
+        assert cli.run("index").exit_code == 0
+    assert cli.run("rollback").exit_code == 0
+    (cli.folder / "docs").rename(cli.folder / "away")
+    assert cli.run("index").exit_code == 1
+    with served(cli.config) as address:
+        page = Page(driver, address)
+        page.open()
+        page.one("#state").click()
+
+        page.shows("rolled back to version", "(source): corpora.docs.source.root: no such directory")
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE, SMALL])
 def test_what_was_left_out_of_each_document_is_named(page_of_left_out: Page, size: tuple[int, int]) -> None:
     page = page_of_left_out

@@ -67,7 +67,7 @@ def test_the_status_says_that_readers_do_not_have_the_newest_records(aid: Findin
     source.payloads |= {"bad.md": b"\0", "late.md": text_about("late")}
     for _ in range(2):
         assert strict.index().unpublished
-        assert aid.status()[0].unpublished.startswith(f"readers have version {now}, newer records are not published")
+        assert aid.status()[0].unpublished.startswith(f"readers have version {now}, what was indexed since")
     assert "late.md" not in served(aid)
 
     assert aid.index().unpublished is None

@@ -77,7 +77,7 @@ class CorpusStatus:
     batches: Sequence[OpenBatch] = ()
     """Batches sent to a batch API whose results are not stored yet."""
     unpublished: str = ""
-    """One line that readers do not have the newest records of the store; "" if they do."""
+    """One line that readers do not have what was indexed last; "" if they do."""
 
     @property
     def of_claims(self) -> str:
