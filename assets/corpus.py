@@ -45,7 +45,7 @@ from findingaid_dagster.assets.specs import Translation, published_spec, stage_s
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.internals.definitions import awaited_assets
 from findingaid_dagster.internals.events import log_asset_events
-from findingaid_dagster.internals.partitions import delete_partitions
+from findingaid_dagster.internals.partitions import drop_partitions
 from findingaid_dagster.resources import in_one_line, opened
 
 NAMED = 20
@@ -207,7 +207,7 @@ def materialize(
             if at_once and BACKFILL_TAG not in context.run.tags:
                 _drop_partitions(context, corpus, absent)
             else:  # steps that follow would be told that these have records, and a backfill ends if a partition goes
-                failed += [f"{i}: gone or skipped before it was indexed: run the index job" for i in absent]
+                failed += [f"{i}: gone, or skipped by the source, and not indexed: run the index job" for i in absent]
         indexer.retract_other_embedders(partial=True)
         before = read_published(aid)
         release = run.close([corpus])
@@ -221,7 +221,7 @@ def _drop_partitions(context: dg.OpExecutionContext, corpus: str, artifact_ids: 
     """Remove the partitions of artifacts that were gone or skipped before they were indexed, as automation may ask."""
     if artifact_ids:
         context.log.info(f"{corpus}: gone or skipped before they were indexed: {named(artifact_ids)}")
-        delete_partitions(context.instance, corpus, list(map(Keys().key_of, artifact_ids)))
+        drop_partitions(context.instance, corpus, list(map(Keys().key_of, artifact_ids)))
 
 
 def _plan(run: Run, corpus: str, keys: Collection[str], config: MaterializeConfig) -> CorpusPlan:

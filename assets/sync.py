@@ -39,7 +39,7 @@ from findingaid_dagster.internals.events import (
     logged_data_versions,
     spec_inputs,
 )
-from findingaid_dagster.internals.partitions import delete_partitions
+from findingaid_dagster.internals.partitions import delete_partitions, drop_partitions
 
 LOGGED_AT_ONCE = 1000
 """Number of partitions whose metadata are in memory while their events are logged."""
@@ -135,7 +135,8 @@ def _read_all(context: dg.OpExecutionContext, indexer: Indexer) -> dict[str, Par
     partitions = read_partitions(indexer, keys)
     add_partitions(instance, corpus, list(partitions))
     gone = set(instance.get_dynamic_partitions(corpus)).difference(partitions)
-    delete_partitions(instance, corpus, sorted(gone))
+    drop = drop_partitions if keys == before else delete_partitions  # keys of two divisions cannot be told apart
+    drop(instance, corpus, sorted(gone))
     return partitions
 
 
@@ -143,7 +144,7 @@ def _read_some(instance: dg.DagsterInstance, indexer: Indexer, keys: Sequence[st
     """Return the partitions that have these keys; a bucket that has become empty is removed from the instance."""
     partitions = read_selected(indexer, keys)
     add_partitions(instance, indexer.name, list(partitions))
-    delete_partitions(instance, indexer.name, [k for k in keys if k not in partitions and keys_of(k).buckets])
+    drop_partitions(instance, indexer.name, [k for k in keys if k not in partitions and keys_of(k).buckets])
     return partitions
 
 

@@ -26,6 +26,7 @@ from findingaid_dagster.internals.events import ENDED, failed_attempts, latest_e
 from findingaid_dagster.pipelines.stale import (
     STORE_TAG,
     is_left_unpublished,
+    left_partitions,
     run_config,
     run_under_way,
     stale_artifacts,
@@ -143,7 +144,7 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
 
 
 def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object:
-    """Return the stale and deleted artifacts of a corpus, or None if there are none. Raises SourceError.
+    """Return the stale and deleted artifacts of a corpus and its partitions left over, or None. Raises SourceError.
 
     They come with the recipe: another one is tried though the same artifacts are stale.
     """
@@ -164,8 +165,9 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
     if unseen:  # a run may have built or tried them since they were planned
         due = {listing.artifact_id for listing in _due(indexer, aid.open_run().plan(corpus))}
         unseen = [artifact_id for artifact_id in unseen if artifact_id in due]
-    if plan.deleted or unseen or len(found) > FEW:
-        return [indexer.recipe.id, sorted(found.items()), list(plan.deleted), unseen]
+    gone = [*plan.deleted, *left_partitions(instance, indexer, plan)]
+    if gone or unseen or len(found) > FEW:
+        return [indexer.recipe.id, sorted(found.items()), gone, unseen]
     if not found:
         return {}
     asset, since = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time() - JUST_NOW

@@ -5,9 +5,12 @@ import time
 import dagster as dg
 
 from findingaid.aid import FindingAid
+from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.plan import CorpusPlan
 from findingaid.store import Leases
-from findingaid_dagster.assets import FAILED_TAG, known_failures
+from findingaid_dagster.assets import FAILED_TAG, keys_in_use, known_failures
 from findingaid_dagster.internals.events import last_sign
+from findingaid_dagster.internals.partitions import awaited_partitions
 
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
@@ -65,8 +68,8 @@ def unseen(aid: FindingAid) -> str:
 
 def stale_artifacts(
     instance: dg.DagsterInstance, aid: FindingAid, corpus: str
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the stale artifacts with their stamps, and the deleted ones. Raises SourceError.
+) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+    """Return the stale artifacts with their stamps, the deleted ones, and the partitions left over. Raises SourceError.
 
     Known failures are not stale, nor artifacts whose outputs are pending, since a run would start at once that may have
     nothing to do.
@@ -75,4 +78,13 @@ def stale_artifacts(
     known = known_failures(instance, indexer, plan.stale) - plan.lost.keys()
     waiting = indexer.waiting(listing for listing in plan.stale if listing.settled)
     listed = [(x.artifact_id, x.stamp) for x in plan.stale if x.artifact_id not in known | waiting]
-    return listed, list(plan.deleted)
+    return listed, list(plan.deleted), left_partitions(instance, indexer, plan)
+
+
+def left_partitions(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan) -> list[str]:
+    """Return the partitions of artifacts that are gone, which runs kept for a backfill that has ended."""
+    key_of = keys_in_use(instance, indexer.corpus, 0).key_of
+    left = set(instance.get_dynamic_partitions(indexer.name)).difference(key_of(x.artifact_id) for x in plan.listed)
+    if left:
+        left.difference_update(map(key_of, indexer.ledger.stamps(indexer.name)))
+    return sorted(left - awaited_partitions(instance)) if left else []

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster._core.events import RunFailureReason
-from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.loader import LoadingContextForTest
 
@@ -471,3 +471,43 @@ def test_checks_are_evaluated_after_runs_at_once(location: Location, monkeypatch
 def materialize_later(materialize: Any, *arguments: Any, at_once: bool) -> Any:
     """Log all events after the run has given back its lease, as it does those of the records."""
     return materialize(*arguments, at_once=False)
+
+
+@pytest.mark.parametrize(
+    ("by", "sensor"), [("artifact", "changed_sources"), ("artifact", "observe_sources"), ("bucket", "changed_sources")]
+)
+def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ended(
+    location: Location, by: str, sensor: str
+) -> None:
+    """Dagster ends a backfill that has lost one, and what its other runs were to build stays missing."""
+    buckets = 64
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": buckets}
+    location.begin()
+    gone = Keys(buckets if by == "bucket" else 0).key_of("ledger.md")
+    backfill = PartitionBackfill.from_asset_partitions(
+        backfill_id="waiting",
+        asset_graph=location.definitions.resolve_asset_graph(),
+        partition_names=location.instance.get_dynamic_partitions("docs"),
+        asset_selection=[dg.AssetKey(["docs", "records"])],
+        backfill_timestamp=0.0,
+        tags={},
+        dynamic_partitions_store=location.instance,
+        all_partitions=False,
+        title=None,
+        description=None,
+        run_config=None,
+    )
+    location.instance.add_backfill(backfill)
+    (location.cli.docs / "ledger.md").unlink()
+    if by == "bucket":
+        assert location.materialize(STAGES, gone).success
+    assert location.index().success
+    assert gone in location.instance.get_dynamic_partitions("docs")
+    assert not look(location, sensor=sensor).run_requests
+
+    location.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_SUCCESS))
+
+    assert look(location, sensor=sensor).run_requests
+    assert location.index().success
+    assert gone not in location.instance.get_dynamic_partitions("docs")
+    assert not look(location, sensor=sensor).run_requests
