@@ -75,13 +75,13 @@ class _Remove:
 class IndexConfig(dg.Config):
     """Options of a run of the job."""
 
-    corpora: list[str] = Field(default_factory=list)
+    corpora: list[str] = Field(default=[])
     """Index only these corpora; all of them if empty."""
 
-    artifacts: list[str] = Field(default_factory=list)
+    artifacts: list[str] = Field(default=[])
     """Index only these artifacts; all of them if empty. The tag `dagster/partition` of a run names one of them."""
 
-    stages: list[str] = Field(default_factory=list)
+    stages: list[str] = Field(default=[])
     """With `force`, build only these stages again; all of them if empty."""
 
     force: bool = False

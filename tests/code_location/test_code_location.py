@@ -18,8 +18,10 @@ import yaml
 from findingaid.store import Leases
 from findingaid.store.leases import LeaseRow
 from findingaid_dagster.assets import artifact_id_of, partition_key
+from findingaid_dagster.internals.definitions import config_field
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.internals.sqlite import BatchingSqliteEventLog
+from findingaid_dagster.pipelines.index import IndexConfig
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, text_about
 from tests.paths import ROOT
@@ -376,3 +378,7 @@ def test_a_corpus_with_a_schedule_has_one_that_indexes_it_alone(location: Locati
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
     assert schedule.job_name == "index"
     assert request.run_config == {"ops": {"discover": {"config": {"corpora": ["docs"]}}}}
+
+
+def test_the_launchpad_of_the_job_begins_with_all_its_options() -> None:
+    assert config_field(IndexConfig).default_value.keys() == IndexConfig.model_fields.keys()
