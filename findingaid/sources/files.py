@@ -31,6 +31,7 @@ from findingaid.sources.mailboxes import (
     Part,
     attached_to,
     containers_of,
+    file_name,
     find_parts,
     is_container,
     is_mail,
@@ -316,7 +317,7 @@ class Files:
         """
         if is_temporary(listing.artifact_id):
             return Listing(listing.artifact_id, TEMPORARY)
-        stamp = documents.with_converter(listing.stamp, self._read_as(listing.artifact_id))
+        stamp = documents.with_converter(listing.stamp, self._read_as(file_name(listing.artifact_id)))
         if stamp and listing.size > self.max_bytes:  # it may have been read when the limit was higher
             stamp = f"{TOO_LARGE}:{stamp}"
         return listing if stamp == listing.stamp else replace(listing, stamp=stamp)
@@ -326,7 +327,7 @@ class Files:
         return documents.as_scan(name) if self.ocr else name
 
     def read(self, artifact_id: str) -> Artifact:
-        name = os.path.basename(artifact_id)
+        name = file_name(artifact_id)
         try:
             payload = self.payload(artifact_id)
             if documents.is_compressed(name):

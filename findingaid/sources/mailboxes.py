@@ -1,4 +1,6 @@
-"""Files that hold several artifacts: mailboxes (.mbox) with their mails, and mails (.eml) with their attached files.
+"""Files that hold several artifacts: mailboxes (.mbox) with their mails, and mails with their attached files.
+
+Mails are called .eml, or are in a Maildir.
 
 The id of such a part is the path of its file, "/", and a name that its own content gives, never its position. The
 stamp of a mail of a mailbox is its hash, so that one that is added or removed changes no other.
@@ -23,6 +25,9 @@ from findingaid.sources.local import too_large
 from findingaid.sources.media_types import MEDIA_TYPES
 
 MAILBOX, MAIL = ".mbox", ".eml"
+
+OF_MAILDIR = re.compile(r"(?:^|/)(?:cur|new|tmp)/\d{9,}(?:_\d+)?\.[\dA-Fa-fIMPQRVX_]+\.[^/]+$")
+"""Path of a mail in a Maildir: its name has the time, a number of the process that delivered it, and the host."""
 
 SEPARATOR = re.compile(rb"From .*\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*\d\d:\d\d")
 """Line that begins a mail of a mailbox, with the day and the time at which it came."""
@@ -68,19 +73,25 @@ def is_mailbox(path: str) -> bool:
 
 
 def is_mail(path: str) -> bool:
-    """Return whether an artifact is a mail, by its name."""
-    return path.lower().endswith(MAIL)
+    """Return whether an artifact is a mail, by its path."""
+    return path.lower().endswith(MAIL) or OF_MAILDIR.search(path) is not None
+
+
+def file_name(path: str) -> str:
+    """Return the name by which a file is read: that of a mail in a Maildir does not tell its format."""
+    name = os.path.basename(path)
+    return f"{name}{MAIL}" if OF_MAILDIR.search(path) else name
 
 
 def is_container(path: str) -> bool:
-    """Return whether a file may hold other artifacts, by its name."""
+    """Return whether a file may hold other artifacts, by its path."""
     return is_mailbox(path) or is_mail(path)
 
 
 def containers_of(path: str) -> Iterator[str]:
     """Yield the paths above this one that may be files which hold it."""
     names = path.split("/")
-    yield from ("/".join(names[:n]) for n in range(1, len(names)) if is_container(names[n - 1]))
+    yield from filter(is_container, ("/".join(names[:n]) for n in range(1, len(names))))
 
 
 def find_parts(path: str, file: IO[bytes], stamp: str, max_bytes: int) -> dict[str, Part] | None:

@@ -255,6 +255,23 @@ def test_each_mail_of_a_mailbox_is_an_artifact(tmp_path: Path) -> None:
     assert source.place(second) == str(tmp_path / "all.mbox")
 
 
+def test_a_mail_of_a_maildir_is_read_as_a_mail_wherever_its_flags_move_it(tmp_path: Path) -> None:
+    made = mailbox.Maildir(tmp_path / "box")
+    made.add(bytes(mail("Pläne", "Größe: 5 €", report__txt=b"Of storks.")))
+    (new,) = ids(Files(tmp_path))[:1]
+    (tmp_path / "box/cur/notes.txt").write_text("From: me to you")
+
+    seen = f"{new.replace('/new/', '/cur/')}:2,S"
+    (tmp_path / new).rename(tmp_path / seen)
+    source = Files(tmp_path)
+
+    assert ids(source) == [seen, f"{seen}/report.txt", "box/cur/notes.txt"]
+    assert source.read(seen).raw.endswith("Subject: Pläne\n\nGröße: 5 €\n")
+    assert source.read(seen).metadata["media_type"] == "message/rfc822"
+    assert source.read(f"{seen}/report.txt").raw == "Of storks."
+    assert source.read("box/cur/notes.txt").raw == "From: me to you"
+
+
 def test_two_mails_with_one_message_id_are_two_artifacts(tmp_path: Path) -> None:
     write_mailbox(tmp_path / "all.mbox", [mail("One", "a", "x@y"), mail("Two", "b", "x@y")])
 
