@@ -112,7 +112,7 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, sp
         texts = sum(c.calls.embed for c in report.corpora.values())
         pace = f"{texts / report.embed_seconds:,.0f} a second, measured on a few of them"
         say(f"embedding {texts:,} texts takes about {duration(report.embed_seconds)} here ({pace})")
-    for line in report.repaired:
+    for line in filter(None, (*report.repaired, report.held)):
         say_line(line)
     for name, c in report.corpora.items():
         for line in filter(None, (*c.remarks, *c.warnings, c.spent and f"{spent}{c.spent}")):

@@ -342,8 +342,9 @@ class Run:
                 corpora, plan_of = list(plans), partial(_planned, plans)
             events = list(self.events(corpora, plan_of, options, progress))
         reports = {event.corpus: event.report for event in events if isinstance(event, Finished)}
-        unpublished = next(event.result.unpublished for event in events if isinstance(event, Published))
-        return Report(reports, repaired, unpublished)
+        result = next(event.result for event in events if isinstance(event, Published))
+        held = self.release.publisher.behind() if result.held else ""
+        return Report(reports, repaired, result.unpublished, held=held)
 
     def events(
         self,

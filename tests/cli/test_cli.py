@@ -162,6 +162,17 @@ def test_status_has_an_entry_a_corpus(indexed: Cli) -> None:
     assert status["synopses"] == {"ok": 3}
 
 
+def test_a_rollback_is_named_by_runs_until_it_ends(indexed: Cli) -> None:
+    indexed.settings["retain"] = 2
+    indexed.write("added.md", text_about("added"))
+    indexed.run("index")
+    indexed.run("rollback")
+
+    assert "rolled back to version" in indexed.run("index").stdout
+    indexed.run("publish")
+    assert "rolled back" not in indexed.run("index").stdout
+
+
 def test_show_gives_an_artifact_in_plan_order_by_either_id(indexed: Cli) -> None:
     by_artifact = indexed.json("show", "ledger.md")
     by_record = indexed.json("show", by_artifact["records"][1]["record_id"])

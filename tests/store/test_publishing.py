@@ -77,9 +77,13 @@ def test_the_status_says_that_readers_do_not_have_the_newest_records(aid: Findin
 def test_a_run_that_changes_nothing_leaves_a_rollback_alone(aid: FindingAid) -> None:
     aid.rollback()
 
-    assert aid.index().ok
+    report = aid.index()
 
+    assert report.ok
+    assert report.held
     assert "added.md" not in served(aid)
+    aid.publish()
+    assert not aid.index().held
 
 
 def test_what_is_indexed_next_is_published_again(aid: FindingAid, source: MemorySource) -> None:
