@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -303,7 +304,8 @@ def requested_wait(headers: Mapping[str, str]) -> float | None:
             return max(0.0, seconds * scale)
     if date := headers.get("retry-after"):
         parsed = email.utils.parsedate_tz(date)
-        return max(0.0, email.utils.mktime_tz(parsed) - time.time()) if parsed else None
+        with suppress(ValueError, OverflowError):  # a date that there is not
+            return max(0.0, email.utils.mktime_tz(parsed) - time.time()) if parsed else None
     kinds = [kind for kind in ("requests", "tokens") if f"x-ratelimit-reset-{kind}" in headers]
     used_up = [kind for kind in kinds if headers.get(f"x-ratelimit-remaining-{kind}") == "0"]
     waits = [_duration(headers[f"x-ratelimit-reset-{kind}"]) for kind in used_up or kinds]

@@ -166,10 +166,14 @@ class Database:
     def _read_ahead(self, artifact_id: str) -> Mapping[str, Any] | None:
         """Return a row, or None if it is gone. Keep those listed after it for the next reads.
 
-        Without an index on the ids, each statement goes through all rows.
+        Without an index on the ids, each statement goes through all rows. If one row of many cannot be computed, the
+        row is read alone, so that no other fails with that one.
         """
         start = bisect_left(self._order, artifact_id)
-        found = self._find({artifact_id, *self._order[start : start + AHEAD]})
+        try:
+            found = self._find({artifact_id, *self._order[start : start + AHEAD]})
+        except SourceError:
+            found = self._find([artifact_id])
         row = found.pop(artifact_id, None)
         self._ahead.clear()
         now = time.monotonic()

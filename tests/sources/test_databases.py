@@ -179,6 +179,22 @@ def test_what_was_read_ahead_is_not_taken_for_the_row_as_it_is_now(base: Base, m
     assert source.read("30").raw == "Repaired."
 
 
+def test_a_row_that_a_view_cannot_compute_fails_alone(base: Base) -> None:
+    base.run("UPDATE tickets SET team = '0'", "UPDATE tickets SET team = 'none' WHERE id = 2")
+    computed = "CASE WHEN team = '0' THEN body ELSE CAST(json_extract(team, '$.x') AS VARCHAR) END"
+    if "postgresql" in base.url:
+        computed = "CASE WHEN team = '0' THEN body ELSE CAST(CAST(team AS INTEGER) AS VARCHAR) END"
+    base.run(f"CREATE VIEW broken AS SELECT id, {computed} AS body, changed FROM tickets")
+    source = base.source(table="broken", updated="changed")
+    listed = [listing.artifact_id for listing in source.discover().listings]
+
+    assert listed == ["1", "2", "30"]
+    assert source.read("1").raw == "The boiler is cold."
+    with pytest.raises(ReadError):
+        source.read("2")
+    assert source.read("30").raw == 'A 100% "quoted" text'
+
+
 @pytest.mark.parametrize(
     "rows", ["(1, 'a'), ('x', 'b'), (2.5, 'c'), (x'7962', 'd')", "('x', 'b'), (1, 'a'), (2.5, 'c')"]
 )

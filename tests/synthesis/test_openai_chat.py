@@ -443,6 +443,7 @@ def test_an_endpoint_that_is_not_there_is_a_failure_of_transport() -> None:
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, 0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "Mon, 01 Jan 99999 00:00:00 GMT"}, None),
         ({"retry-after": "nan"}, None),
         ({"x-ratelimit-reset-requests": "1m30s"}, 90),
         (
