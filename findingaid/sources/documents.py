@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,6 +121,15 @@ FORMATS: Mapping[str, Format] = {
 
 ATTACHED = "attached files, not read"
 """Words of the note on files that are attached to a document or mail."""
+
+HEADER_BYTES = 16_384
+STORED_MAIL = re.compile(
+    rb"(?:From .*\n|\d+\s*\n)?(?:[\w-]+:.*\n(?:[ \t].*\n)*)*?(?:MIME-Version|Content-Transfer-Encoding):", re.IGNORECASE
+)
+"""Beginning of a mail whose words may be encoded, also of the first one of a mailbox."""
+
+AS_STORED = "mails, read as they are stored: save them as .eml or .mbox in a local folder"
+"""Words of the note on such a mail that no converter reads."""
 
 EXPORT = "not read: export it as PDF"
 ARCHIVE = "an archive, not read: unpack it, or make it the root of a source"
@@ -269,7 +279,8 @@ def _ask_converter(found: Format, suffix: str, payload: bytes, max_bytes: int) -
 def read_plain(payload: bytes) -> Converted:
     """Return the text of a file that no converter is for. Raises ReadError if it is not text."""
     text, encoding, notes = decode(payload)
-    return Converted(text, {"encoding": encoding}, notes)
+    stored = [Note("mail_as_stored", AS_STORED)] if STORED_MAIL.match(payload[:HEADER_BYTES]) else []
+    return Converted(text, {"encoding": encoding}, (*notes, *stored))
 
 
 Document = tuple[str, str, int]

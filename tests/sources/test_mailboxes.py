@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from findingaid.errors import ReadError, SourceError
-from findingaid.sources.documents import ATTACHED, convert_document
+from findingaid.sources.documents import AS_STORED, ATTACHED, convert_document
 from findingaid.sources.files import Files
 from tests.conftest import Cli
 from tests.support.documents import pdf
@@ -270,6 +270,19 @@ def test_a_mail_of_a_maildir_is_read_as_a_mail_wherever_its_flags_move_it(tmp_pa
     assert source.read(seen).metadata["media_type"] == "message/rfc822"
     assert source.read(f"{seen}/report.txt").raw == "Of storks."
     assert source.read("box/cur/notes.txt").raw == "From: me to you"
+
+
+@pytest.mark.parametrize(
+    "begin", [b"", b"From - Mon Mar  2 10:00:00 2026\n", b"1234      \n"], ids=["MH", "Inbox", "emlx"]
+)
+def test_a_mail_under_any_other_name_is_noted_as_read_as_it_is_stored(tmp_path: Path, begin: bytes) -> None:
+    """Its words may be in base64."""
+    (tmp_path / "1").write_bytes(begin + bytes(mail("Pläne", "Größe: 5 €")))
+    (tmp_path / "about.txt").write_text("A mail has a line such as\nMIME-Version: 1.0\n")
+    source = Files(tmp_path)
+
+    assert [note.words for note in source.read("1").notes] == [AS_STORED]
+    assert not source.read("about.txt").notes
 
 
 def test_two_mails_with_one_message_id_are_two_artifacts(tmp_path: Path) -> None:
