@@ -26,8 +26,8 @@ BATCHES = 32
 STEP_ARTIFACTS = 8192
 """Largest number of artifacts that a process of its own takes, as a step of the job does, in several batches."""
 
-COMPARED = ("artifact_id", "stamp", "recipe")
-"""Columns of the ledger with which a plan compares the listings of a source."""
+COMPARED = ("artifact_id", "stamp", "recipe", "n_artifacts")
+"""Columns of the ledger with which a plan compares the listings of a source; the last is 0 if it was never read."""
 
 
 KEPT = "{} artifacts that are not listed stay, such as {}: what is there cannot be listed"
@@ -199,20 +199,23 @@ def _among(column: pa.ChunkedArray, ids: Iterable[str]) -> pa.ChunkedArray:
     return pc.is_in(column, pa.array(list(ids), pa.string()))
 
 
-def refuse_loss(plan: CorpusPlan, known: int, max_loss: float) -> None:
+def refuse_loss(plan: CorpusPlan, in_ledger: pa.Table, max_loss: float) -> None:
     """Raise SourceShrunkError if the source lost more than the share `max_loss` of known artifacts.
 
-    It also does so if the source has none of the known artifacts, and fewer others that can be listed: the folder may
-    be the place of a disk that is not mounted. With a `max_loss` of 1, it does so only if the source lists nothing. A
-    plan that deletes nothing passes.
+    Those that never could be read are no loss. It also does so if the source has none of the known artifacts, and fewer
+    others that can be listed: the folder may be the place of a disk that is not mounted. With a `max_loss` of 1, it
+    does so only if the source lists nothing. A plan that deletes nothing passes.
     """
+    unread = in_ledger.filter(pc.equal(in_ledger["n_artifacts"], 0))["artifact_id"].to_pylist()
+    no_loss = len({*unread} & {*plan.deleted})
+    known, deleted = len(in_ledger) - no_loss, len(plan.deleted) - no_loss
     loss = known - plan.artifacts
     fewer = plan.artifacts - len(plan.failures) < known
-    emptied = 0 < known <= len(plan.deleted) and (not plan.artifacts or (max_loss < 1 and fewer))
-    if not plan.deleted or not (emptied or loss > max_loss * known):
+    emptied = 0 < known <= deleted and (not plan.artifacts or (max_loss < 1 and fewer))
+    if not deleted or not (emptied or loss > max_loss * known):
         return
     raise SourceShrunkError(
-        f"the source lists {plan.artifacts} artifacts, the index has {known}: refused to delete {len(plan.deleted)}."
+        f"the source lists {plan.artifacts} artifacts, the index has {known}: refused to delete {deleted}."
         " If they are meant to be gone, run again with --allow-loss"
     )
 

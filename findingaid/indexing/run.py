@@ -178,7 +178,7 @@ class Run:
         if plan.deleted and isinstance(indexer.corpus.source, SettlingSource) and not indexer.corpus.source.settle():
             plan = replace(plan, deleted=[], notes=[*plan.notes, UNSETTLED])
         if not allow_loss:
-            refuse_loss(plan, len(known), indexer.corpus.max_loss)
+            refuse_loss(plan, known, indexer.corpus.max_loss)
         unused = of.unused([each.artifact_id for each in found.listings]) if (of := indexer.corpus.access) else ()
         return replace(plan, allow_loss=allow_loss, notes=[*plan.notes, *unused])
 

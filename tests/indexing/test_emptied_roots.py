@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -93,6 +94,24 @@ def test_a_corpus_that_may_lose_everything_is_refused_only_if_nothing_is_listed(
     assert "run again with --allow-loss" in (aid.index().corpora["docs"].error or "")
     folder(tmp_path / "root", ("other.md",))
     assert aid.index().corpora["docs"].deleted == 3
+
+
+def test_files_that_never_could_be_read_are_no_loss(tmp_path: Path) -> None:
+    source = folder(tmp_path / "root", ("a.md",))
+    for name in ("b.pdf", "c.pdf", "d.pdf"):
+        (tmp_path / "root" / name).write_bytes(b"%PDF-1.4 cut short")
+    aid = FindingAid(
+        Store(str(tmp_path / "index")),
+        HashEmbedder(),
+        {"docs": Corpus("docs", source, WholeText(), max_failures=1)},
+    )
+    assert len(aid.index().corpora["docs"].failed) == 3
+    left_out = Files(tmp_path / "root", exclude=aid.index(force=True).corpora["docs"].exclude)
+
+    aid = replace(aid, corpora={"docs": replace(aid.corpora["docs"], source=left_out)})
+
+    assert aid.index().ok
+    assert aid.status()[0].failed == []
 
 
 def test_a_folder_whose_files_are_all_renamed_is_indexed_under_the_new_names(tmp_path: Path) -> None:
