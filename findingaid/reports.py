@@ -257,8 +257,8 @@ class Report:
     """A plan or a run over several corpora.
 
     `repaired` names tables that were lost or damaged and have been recreated. `unpublished` is the reason if readers
-    still have the previous version. `held` says so of a rollback. `embed_seconds` is the time that
-    a plan expects for embedding; None if unknown.
+    still have the previous version. `held` is a line on a rollback that keeps them at an earlier one.
+    `embed_seconds` is the time that a plan expects for embedding; None if unknown.
     """
 
     corpora: Mapping[str, CorpusReport]

@@ -42,8 +42,11 @@ class SkippedArtifacts:
         return {row["artifact_id"]: (row["stamp"], row["reason"]) for row in found}
 
     def unlisted(self, corpus: str) -> list[Failure]:
-        """Return the failure of the whole source, if it was not listed in the last run, or its listing was refused."""
-        found = self._rows(corpus).get("")
+        """Return the failure of the whole source, if it was not listed in the last run, or its listing was refused.
+
+        Its words may name any artifact, so a caller is not told.
+        """
+        found = self._rows(corpus).get("") if self._store.caller is None else None
         return [Failure(SOURCE, Stage.ARTIFACTS.value, *found)] if found else []
 
     def note_unlisted(self, corpus: str, error: Exception | None, reason: str = "") -> None:
@@ -61,13 +64,15 @@ class SkippedArtifacts:
 
         Without an id, it is on the source.
         """
+        if not artifact_id:
+            failed = ((corpus, failure) for corpus in corpora or () for failure in self.unlisted(corpus))
+            return next((f"{corpus} was not listed in the last run: {each.message}" for corpus, each in failed), "")
         try:
             found = self._store.rows(TABLE, ("corpus", "reason"), equals("artifact_id", artifact_id)).to_pylist()
         except StoreError:
             return ""
         shown = (row for row in found if corpora is None or row["corpus"] in corpora)
-        what = f"/{artifact_id} is skipped" if artifact_id else " was not listed in the last run"
-        return next((f"{row['corpus']}{what}: {row['reason']}" for row in shown), "")
+        return next((f"{row['corpus']}/{artifact_id} is skipped: {row['reason']}" for row in shown), "")
 
     def forget(self, corpus: str, artifact_ids: Iterable[str]) -> None:
         """Remove the rows of these artifacts."""

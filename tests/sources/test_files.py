@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import findingaid
 from findingaid import SourceError
 from findingaid.errors import ConfigError, ReadError, SkippedError
 from findingaid.sources import files
@@ -304,6 +305,8 @@ def test_a_source_that_was_not_listed_in_the_last_run_is_named_until_it_is(cli: 
         (failed,) = other["failed"]
         assert failed["message"].startswith("corpora.other.source.root: no such directory")
     assert "other: (source): corpora.other.source.root: no such directory" in cli.run("status", "--failed").stdout
+    assert "other was not listed in the last run: corpora.other.source.root" in cli.run("why", "other/").stderr
+    assert findingaid.open(cli.config).as_caller("user:ann").status()[1].failed == []
     assert cli.run("plan").exit_code == 1
     (cli.folder / "away").rename(cli.folder / "other")
     assert cli.run("plan").exit_code == 0

@@ -122,10 +122,7 @@ def _read_status(store: Store, corpus: str, unpublished: str) -> CorpusStatus:
         records=total("n_records"),
         pending=pc.sum(pc.and_(pc.equal(rows["recipe"], ""), pc.equal(rows["failed_stage"], ""))).as_py() or 0,
         synopses=_outcomes(rows["synopsis_outcome"]),
-        failed=[
-            *(SkippedArtifacts(store).unlisted(corpus) if store.caller is None else ()),
-            *Ledger(store).failures(corpus),
-        ],
+        failed=[*SkippedArtifacts(store).unlisted(corpus), *Ledger(store).failures(corpus)],
         updated=updated and updated.isoformat(timespec="seconds"),
         published_version=Publisher(store).served(),
         claims=total("n_claims"),
