@@ -111,7 +111,8 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
     They have artifacts that are stale, new or failed, or records that Dagster does not know, as after a run outside of
     it, or Dagster shows them as failed or missing. Raises SourceError.
     """
-    indexer, (stale, deleted, _) = aid.indexer(corpus), stale_artifacts(instance, aid, corpus)
+    indexer = aid.indexer(corpus)
+    stale, deleted = stale_artifacts(instance, indexer, aid.open_run().plan(corpus))
     keys, found = keys_in_use(instance, indexer.corpus, len(stale)), dict[str, str]()
     # A run of a bucket removes what is gone; an artifact's own partition would fail.
     stamps = {**dict(stale), **dict.fromkeys(deleted if keys.buckets else (), "")}

@@ -148,8 +148,9 @@ def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object
 
     They come with the recipe: another one is tried though the same artifacts are stale.
     """
-    found = stale_artifacts(instance, aid, corpus)
-    return [aid.indexer(corpus).recipe.id, *found] if any(found) else None
+    plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
+    found = [*stale_artifacts(instance, indexer, plan), left_partitions(instance, indexer, plan)]
+    return [indexer.recipe.id, *found] if any(found) else None
 
 
 def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str] | list[object]:

@@ -67,18 +67,17 @@ def unseen(aid: FindingAid) -> str:
 
 
 def stale_artifacts(
-    instance: dg.DagsterInstance, aid: FindingAid, corpus: str
-) -> tuple[list[tuple[str, str]], list[str], list[str]]:
-    """Return the stale artifacts with their stamps, the deleted ones, and the partitions left over. Raises SourceError.
+    instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the stale artifacts with their stamps, and the deleted ones.
 
     Known failures are not stale, nor artifacts whose outputs are pending, since a run would start at once that may have
     nothing to do.
     """
-    plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
     known = known_failures(instance, indexer, plan.stale) - plan.lost.keys()
     waiting = indexer.waiting(listing for listing in plan.stale if listing.settled)
     listed = [(x.artifact_id, x.stamp) for x in plan.stale if x.artifact_id not in known | waiting]
-    return listed, list(plan.deleted), left_partitions(instance, indexer, plan)
+    return listed, list(plan.deleted)
 
 
 def left_partitions(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan) -> list[str]:

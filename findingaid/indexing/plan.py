@@ -41,7 +41,8 @@ class CorpusPlan:
     `stale` are listings that are new or changed, failed before, were lost, or have new decisions. Reading them may show
     that nothing changed after all. `deleted` are known artifacts that the source no longer has. `lost` names the parts
     whose rows are gone from their table. `skipped` are artifacts that an earlier run skipped and that are unchanged;
-    `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has. `allow_loss`
+    `artifacts` does not count them. `forgotten` are skipped artifacts that the source no longer has, and "" after a
+    run that could not list it. `allow_loss`
     accepts that most artifacts are lost. A `partial` plan covers only the artifacts that were named. `notes` are lines
     of the source for the report. `waiting` are artifacts that failed before and are not tried again in this run, see
     `findingaid.indexing.retries`. `listed` is all that the source lists. `recipe_id` is that of the

@@ -169,7 +169,7 @@ class Run:
         indexer = self.indexer(corpus)
         known, lost = indexer.ledger.columns(corpus, *COMPARED), indexer.ledger.lost(corpus)
         decided = indexer.artifacts_with_new_decisions()
-        skipped = indexer.skipped.of(corpus)
+        skipped = indexer.skipped.rows(corpus)
         if getattr(indexer.corpus.source, "unreadable", "skip") != "skip":  # read them again, to let them fail
             skipped = {artifact_id: ("", reason) for artifact_id, (_, reason) in skipped.items()}
         found = _discover(indexer.corpus.source)
@@ -253,8 +253,6 @@ class Run:
         If another run works on the corpus, it is waited for, and the corpus is planned again. The lease is held until
         the end of `with run`. Raises SourceError as `plan` does.
         """
-        if not plan.partial:
-            self.indexer(plan.corpus).skipped.note_unlisted(plan.corpus, None)
         if not plan.writes:
             return plan
         if self.lease.take(plan.corpus):
@@ -266,7 +264,7 @@ class Run:
     def note_unlisted(self, corpus: str, error: SourceError) -> str:
         """Record that the source of a corpus could not be listed, which its status tells; return the reason."""
         reason = _at_key(corpus, error)
-        self.indexer(corpus).skipped.note_unlisted(corpus, error, reason)
+        self.indexer(corpus).skipped.note_unlisted(corpus, type(error).__name__, reason)
         return reason
 
     def finish_corpus(self, plan: CorpusPlan, reports: Sequence[BatchReport]) -> CorpusReport:

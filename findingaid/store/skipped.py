@@ -32,9 +32,10 @@ class SkippedArtifacts:
 
         Without the table nothing counts as skipped: the next run makes it, and reads such artifacts again.
         """
-        return {artifact_id: told for artifact_id, told in self._rows(corpus).items() if artifact_id}
+        return {artifact_id: told for artifact_id, told in self.rows(corpus).items() if artifact_id}
 
-    def _rows(self, corpus: str) -> dict[str, tuple[str, str]]:
+    def rows(self, corpus: str) -> dict[str, tuple[str, str]]:
+        """Return what `of` does, and under "" the kind of error and the reason if the source could not be listed."""
         try:
             found = self._store.rows(TABLE, ("artifact_id", "stamp", "reason"), equals("corpus", corpus)).to_pylist()
         except StoreError:
@@ -46,14 +47,13 @@ class SkippedArtifacts:
 
         Its words may name any artifact, so a caller is not told.
         """
-        found = self._rows(corpus).get("") if self._store.caller is None else None
+        found = self.rows(corpus).get("") if self._store.caller is None else None
         return [Failure(SOURCE, Stage.ARTIFACTS.value, *found)] if found else []
 
-    def note_unlisted(self, corpus: str, error: Exception | None, reason: str = "") -> None:
-        """Record why the source of a corpus could not be listed, or that it was listed."""
-        row = {"": (type(error).__name__, reason)} if error else {}
-        if row.get("") != self._rows(corpus).get(""):
-            self._store.replace(TABLE, corpus, [""], skipped_rows(corpus, row))
+    def note_unlisted(self, corpus: str, kind: str, reason: str) -> None:
+        """Record why the source of a corpus could not be listed, until the row is forgotten as any other."""
+        if self.rows(corpus).get("") != (kind, reason):
+            self._store.replace(TABLE, corpus, [""], skipped_rows(corpus, {"": (kind, reason)}))
 
     def named(self, corpus: str) -> list[Skipped]:
         """Return the skipped artifacts of a corpus, sorted by id."""

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster._core.events import RunFailureReason
-from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 from dagster._core.loader import LoadingContextForTest
 
@@ -27,6 +27,7 @@ from findingaid.store.ledger import LedgerRow
 from findingaid_dagster.assets.corpus import materialize
 from findingaid_dagster.assets.keys import Keys
 from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.internals.backfills import launch_backfill
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines import stale
 from findingaid_dagster.resources import FindingAidResource
@@ -484,20 +485,9 @@ def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ende
     location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": buckets}
     location.begin()
     gone = Keys(buckets if by == "bucket" else 0).key_of("ledger.md")
-    backfill = PartitionBackfill.from_asset_partitions(
-        backfill_id="waiting",
-        asset_graph=location.definitions.resolve_asset_graph(),
-        partition_names=location.instance.get_dynamic_partitions("docs"),
-        asset_selection=[dg.AssetKey(["docs", "records"])],
-        backfill_timestamp=0.0,
-        tags={},
-        dynamic_partitions_store=location.instance,
-        all_partitions=False,
-        title=None,
-        description=None,
-        run_config=None,
-    )
-    location.instance.add_backfill(backfill)
+    context = dg.build_schedule_context(location.instance, repository_def=location.definitions.get_repository_def())
+    keys = location.instance.get_dynamic_partitions("docs")
+    launch_backfill(context, [dg.AssetKey(["docs", "records"])], keys, {}, "waiting")
     (location.cli.docs / "ledger.md").unlink()
     if by == "bucket":
         assert location.materialize(STAGES, gone).success
@@ -505,7 +495,7 @@ def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ende
     assert gone in location.instance.get_dynamic_partitions("docs")
     assert not look(location, sensor=sensor).run_requests
 
-    location.instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_SUCCESS))
+    end_backfills(location)
 
     assert look(location, sensor=sensor).run_requests
     assert location.index().success
