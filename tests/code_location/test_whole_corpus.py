@@ -140,6 +140,7 @@ def test_a_source_that_vanished_fails_the_run_and_loses_nothing(location: Locati
     assert not result.success
     assert not result.asset_materializations_for_node("digest")
     assert names_in(location) == ["ledger.md", "reader.md", "vector.md", "writer.md"]
+    assert [failure.kind for failure in location.aid.status()[0].failed] == ["SourceError"]
 
 
 def test_an_emptied_folder_fails_the_run_until_the_launchpad_allows_the_loss(location: Location) -> None:
