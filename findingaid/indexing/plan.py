@@ -27,7 +27,7 @@ STEP_ARTIFACTS = 8192
 """Largest number of artifacts that a process of its own takes, as a step of the job does, in several batches."""
 
 COMPARED = ("artifact_id", "stamp", "recipe", "n_artifacts")
-"""Columns of the ledger with which a plan compares the listings of a source; the last is 0 if it was never read."""
+"""Columns of the ledger with which a plan compares what a source lists; `n_artifacts` is 0 if it was never read."""
 
 
 KEPT = "{} artifacts that are not listed stay, such as {}: what is there cannot be listed"
@@ -203,9 +203,9 @@ def _among(column: pa.ChunkedArray, ids: Iterable[str]) -> pa.ChunkedArray:
 def refuse_loss(plan: CorpusPlan, in_ledger: pa.Table, max_loss: float) -> None:
     """Raise SourceShrunkError if the source lost more than the share `max_loss` of known artifacts.
 
-    Those that never could be read are no loss. It also does so if the source has none of the known artifacts, and fewer
-    others that can be listed: the folder may be the place of a disk that is not mounted. With a `max_loss` of 1, it
-    does so only if the source lists nothing. A plan that deletes nothing passes.
+    Artifacts that could never be read do not count. It also does so if the source has none of the known artifacts, and
+    fewer others that can be listed: the folder may be the place of a disk that is not mounted. With a `max_loss` of 1,
+    it does so only if the source lists nothing. A plan that deletes nothing passes.
     """
     unread = in_ledger.filter(pc.equal(in_ledger["n_artifacts"], 0))["artifact_id"].to_pylist()
     no_loss = len({*unread} & {*plan.deleted})

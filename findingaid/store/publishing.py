@@ -85,7 +85,7 @@ class Publisher:
         return tags.get(ROLLED_BACK) == self.newest() != tags.get(PUBLISHED)
 
     def behind(self) -> str:
-        """Return one line that readers do not have the newest records; "" if they do. Raises StoreError."""
+        """Return one line on why readers do not have the newest records; "" if they do. Raises StoreError."""
         if self.current():
             return ""
         if (served := self.served()) is None:

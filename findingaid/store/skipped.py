@@ -35,7 +35,7 @@ class SkippedArtifacts:
         return {artifact_id: told for artifact_id, told in self.rows(corpus).items() if artifact_id}
 
     def rows(self, corpus: str) -> dict[str, tuple[str, str]]:
-        """Return what `of` does, and under "" the kind of error and the reason if the source could not be listed."""
+        """Return the same as `of`, and under "" the kind of error and the reason if the source could not be listed."""
         try:
             found = self._store.rows(TABLE, ("artifact_id", "stamp", "reason"), equals("corpus", corpus)).to_pylist()
         except StoreError:
