@@ -9,12 +9,12 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from urllib.parse import unquote_plus, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError, model_validator
@@ -120,7 +120,15 @@ class ServerProblem:
         return self.message
 
 
-Answer = list["Tool"] | ServerProblem
+@dataclass(frozen=True)
+class ToolProblem:
+    """Reason why an entry of a list of tools is not one, and its name, "" if it has none."""
+
+    name: str
+    message: str
+
+
+Answer = list["Tool | ToolProblem"] | ServerProblem
 
 
 def list_server_tools(servers: Mapping[str, Server], timeout: float) -> dict[str, Answer]:
@@ -161,6 +169,10 @@ class _Call:
         self.timeout = timeout
         self.secrets: set[str] = set()
         self.refused = ""
+        self.tools: list[Any] = []
+        """Tools as the server sent them."""
+        self.unread = ""
+        """Reason why the last message that is none could not be parsed."""
 
     async def answer(self) -> Answer:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
@@ -171,26 +183,61 @@ class _Call:
                 tail = self._shown(_last_line(stderr))
         return ServerProblem(kind, f"{message}; its last output: {tail}" if tail else message)
 
-    async def _tools(self, stderr: TextIO) -> list[Tool]:
+    async def _tools(self, stderr: TextIO) -> list[Tool | ToolProblem]:
         import anyio
         from mcp import Client
 
-        tools: list[Tool] = []
         seen: set[str | None] = set()
         cursor: str | None = None
         with anyio.fail_after(self.timeout):
             async with AsyncExitStack() as stack:
                 transport = await self._transport(stack, stderr)
-                client = await stack.enter_async_context(Client(transport, cache=None))
+                client = await stack.enter_async_context(Client(self._tapped(transport), cache=None))
                 while client.server_capabilities.tools and cursor not in seen:
                     seen.add(cursor)
                     page = await client.list_tools(cursor=cursor)
-                    tools += page.tools
                     if not (cursor := page.next_cursor):  # some servers end with an empty one
-                        return tools
+                        return [self._parsed(tool) for tool in self.tools]
         if seen:
             raise SourceError("its pages of tools repeat")
         return []
+
+    @asynccontextmanager
+    async def _tapped(self, transport: Transport) -> AsyncIterator[tuple[Any, Any]]:
+        """Connect a transport, and take the tools out of its messages before the SDK parses them.
+
+        The SDK refuses a whole page for one tool that is not valid, and leaves out others without a word.
+        """
+        from anyio import create_memory_object_stream, create_task_group
+        from mcp.shared.message import SessionMessage
+
+        def noted(item: SessionMessage | Exception) -> SessionMessage | Exception:
+            if isinstance(item, Exception):
+                self.unread = _first_of(item) if isinstance(item, ValidationError) else said(item)
+            elif isinstance(tools := (getattr(item.message, "result", None) or {}).get("tools"), list):
+                self.tools += tools
+                tools.clear()
+            return item
+
+        async def pass_on() -> None:
+            async with send:
+                async for item in read:
+                    await send.send(noted(item))
+
+        send, receive = create_memory_object_stream[SessionMessage | Exception]()
+        async with transport as (read, write), create_task_group() as tasks, receive:
+            tasks.start_soon(pass_on)
+            yield receive, write
+            tasks.cancel_scope.cancel()
+
+    def _parsed(self, sent: Any) -> Tool | ToolProblem:
+        from mcp.types import Tool
+
+        try:
+            return Tool.model_validate(sent, by_name=False)
+        except ValidationError as error:
+            name = sent.get("name") if isinstance(sent, dict) else None
+            return ToolProblem(name if isinstance(name, str) else "", self._shown(f"not a tool: {_first_of(error)}"))
 
     async def _transport(self, stack: AsyncExitStack, stderr: TextIO) -> Transport:
         import httpx2
@@ -244,7 +291,9 @@ class _Call:
 
         match error:
             case TimeoutError():
-                return "timeout", f"has not answered within source.timeout = {self.timeout:g} seconds"
+                late = f"has not answered within source.timeout = {self.timeout:g} seconds"
+                unread = f", and sent a message that cannot be parsed: {self.unread}" if self.unread else ""
+                return "timeout", self._shown(f"{late}{unread}")
             case MCPError() if self.refused:
                 return "refused", f"answered {self._shown(self.refused)}"
             case MCPError(code=code) if code == CONNECTION_CLOSED:
@@ -253,11 +302,7 @@ class _Call:
                 first_line = error.message.partition("\n")[0]
                 return "refused", f"answered with the error: {self._shown(first_line)}"
             case ValidationError():
-                first = error.errors(include_url=False)[0]
-                place = ".".join(map(str, first["loc"]))
-                return "parse", self._shown(
-                    f"answered with something else than a list of tools: {place}: {first['msg']}"
-                )
+                return "parse", self._shown(f"answered with something else than a list of tools: {_first_of(error)}")
             case SourceError():
                 return "other", str(error)
             case OSError():
@@ -273,6 +318,12 @@ class _Call:
                 text = text.replace(secret, "***")
         line = " ".join(UNSEEN.sub(" ", text).split())
         return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+def _first_of(error: ValidationError) -> str:
+    """Return the place and the message of the first error of a validation."""
+    first = error.errors(include_url=False)[0]
+    return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -18,7 +18,15 @@ from findingaid.identity.hashes import content_hash, payload_bytes
 from findingaid.model import Artifact, Discovery, Failure, Listing, Note
 from findingaid.registry import ConfigPath, checked, one_line
 from findingaid.sources.json_schema import MAX_PARAMETERS, parameter_lines
-from findingaid.sources.mcp_servers import SHOWN, UNSEEN, Answer, Server, ServerProblem, list_server_tools
+from findingaid.sources.mcp_servers import (
+    SHOWN,
+    UNSEEN,
+    Answer,
+    Server,
+    ServerProblem,
+    ToolProblem,
+    list_server_tools,
+)
 from findingaid.sources.records import require_size
 from findingaid.text.titles import as_title
 
@@ -150,13 +158,16 @@ class _Held:
     listings: dict[str, Listing] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
-    def add(self, server: str, place: int, tool: Tool) -> None:
+    def add(self, server: str, place: int, tool: Tool | ToolProblem) -> None:
         """Store a tool as an artifact, or record why it cannot be one."""
         artifact_id = f"{server}/{tool.name}"
         if not tool.name.strip() or UNSEEN.search(tool.name) or "\n" in tool.name:
             return self._fail(server, place, "missing", f"its name {tool.name[:SHOWN]!r} is not valid")
         if artifact_id in self.artifacts:
             return self._fail(server, place, "duplicate", f"duplicate tool {tool.name!r}: keeping the first")
+        if isinstance(tool, ToolProblem):
+            self.failures.append(Failure(artifact_id, "artifacts", "parse", tool.message))
+            return None
         artifact = _artifact(artifact_id, server, tool)
         try:
             stamp = content_hash(artifact.raw, artifact.metadata)

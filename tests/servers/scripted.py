@@ -17,6 +17,9 @@ if "PIDS" in os.environ:
     with open(os.environ["PIDS"], "a") as pids:
         pids.write(f"{os.getpid()}\n")
 
+MODERN = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
+"""What each result has besides from the protocol of 2026 on."""
+
 
 def answer(request, **result):
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **result}), flush=True)
@@ -25,6 +28,10 @@ def answer(request, **result):
 for line in sys.stdin:
     request = json.loads(line)
     match request["method"]:
+        case "server/discover" if trouble == "modern":
+            info = {"name": "scripted", "version": "1"}
+            found = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": info}
+            answer(request, result=found | MODERN)
         case "initialize":
             version = request["params"]["protocolVersion"]
             info = {"name": "scripted", "version": "1"}
@@ -40,7 +47,10 @@ for line in sys.stdin:
                     sys.exit(f"cannot log in with {os.environ.get('KEY')}")
                 case "garbage":
                     print("Traceback: no JSON\n\x1b[31m{]", flush=True)
-                    answer(request, result={"tools": [{"name": "half"}]})
+                    answer(request, result={"tools": {"name": "half"}})
+                    continue
+                case "half":
+                    answer(request, result={"tools": [{"name": "half", "description": "\ud83d"}]})
                     continue
                 case "refuses":
                     answer(request, error={"code": -32603, "message": f"the key {os.environ.get('KEY')} is revoked"})
@@ -53,6 +63,8 @@ for line in sys.stdin:
             more = {"nextCursor": str(following)} if following < len(tools) and trouble else {}
             if trouble == "pages" and not more:
                 more = {"nextCursor": ""}
+            if trouble == "modern":
+                more |= MODERN
             answer(request, result={"tools": tools[at : at + size], **more})
         case _ if "id" in request:
             answer(request, error={"code": -32601, "message": "unknown method"})

@@ -191,7 +191,7 @@ def test_each_way_to_fail_is_named_the_other_servers_are_listed_and_none_is_left
     tmp_path: Path, pids: Path
 ) -> None:
     env = {"PIDS": str(pids)}
-    troubles = ("dies", "garbage", "hangs", "refuses", "waits")
+    troubles = ("dies", "garbage", "half", "hangs", "refuses", "waits")
     tools = source(
         {
             "fine": scripted(tmp_path, tool("saw"), env=env),
@@ -205,14 +205,19 @@ def test_each_way_to_fail_is_named_the_other_servers_are_listed_and_none_is_left
     found = tools.discover()
 
     started = pids.read_text().split()
-    assert len(started) == 6
+    assert len(started) == 7
     assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
     assert [listing.artifact_id for listing in found.listings] == ["fine/saw"]
-    assert sorted(found.unknown) == ["absent/", "dies/", "garbage/", "hangs/", "refuses/", "unset/", "waits/"]
+    assert sorted(found.unknown) == ["absent/", "dies/", "garbage/", "half/", "hangs/", "refuses/", "unset/", "waits/"]
     assert {f.artifact_id: (f.kind, f.message) for f in found.failures} == {
         "absent/": ("transport", "cannot be started: No such file or directory: no-such-program"),
         "dies/": ("transport", "ended before it answered; its last output: cannot log in with None"),
-        "garbage/": ("parse", "answered with something else than a list of tools: tools.0.inputSchema: Field required"),
+        "garbage/": ("parse", "answered with something else than a list of tools: tools: Input should be a valid list"),
+        "half/": (
+            "timeout",
+            "has not answered within source.timeout = 2 seconds, and sent a message that cannot be parsed: "
+            "Invalid JSON: unexpected end of hex escape at line 1 column 89",
+        ),
         "hangs/": ("timeout", "has not answered within source.timeout = 2 seconds"),
         "refuses/": ("refused", "answered with the error: the key None is revoked"),
         "unset/": ("other", "$NO_SUCH_VARIABLE is not set in the environment"),
@@ -481,6 +486,42 @@ def test_a_tool_without_a_proper_name_and_a_second_one_of_a_name_fail_alone(tmp_
         "a/: tool 4": ("missing", "its name '\\x1b[2J' is not valid"),
         "a/: tool 5": ("duplicate", "duplicate tool 'saw': keeping the first"),
     }
+
+
+def test_a_tool_that_is_not_valid_fails_alone_under_its_name(tmp_path: Path) -> None:
+    wrong: list[Any] = [{"name": "bare"}, {"inputSchema": {}}, {**tool("listed"), "inputSchema": []}, "text", None]
+
+    tools = source({"a": scripted(tmp_path, tool("saw"), *wrong, tool("glue"))})
+
+    assert listed(tools) == ["a/glue", "a/saw"]
+    assert failed(tools) == {
+        "a/bare": ("parse", "not a tool: inputSchema: Field required"),
+        "a/: tool 3": ("missing", "its name '' is not valid"),
+        "a/listed": ("parse", "not a tool: inputSchema: Input should be a valid dictionary"),
+        "a/: tool 5": ("missing", "its name '' is not valid"),
+        "a/: tool 6": ("missing", "its name '' is not valid"),
+    }
+
+
+def test_a_tool_that_the_sdk_leaves_out_is_listed(tmp_path: Path) -> None:
+    headed = {"type": "object", "properties": {"wood": {"type": "string", "x-mcp-header": "not a token"}}}
+
+    tools = source({"a": scripted(tmp_path, tool("saw", inputSchema=headed), tool("glue"), trouble="modern")})
+
+    assert listed(tools) == ["a/glue", "a/saw"]
+
+
+def test_a_tool_that_is_no_longer_valid_keeps_its_records(cli: Cli) -> None:
+    server = scripted(cli.folder, tool("saw", "Cuts wood."), tool("glue", "Joins wood."))
+    cli.settings["corpora"] = {"tools": {"source": {"kind": "mcp", "servers": {"a": server}}}}
+    assert cli.run("index").exit_code == 0
+    Path(server["args"][1]).write_text(json.dumps([{"name": "saw"}, tool("glue", "Joins wood.")]))
+
+    broken = cli.run("index")
+    found = [hit["artifact_id"] for hit in cli.json("search", "wood", "--mode", "lexical")]
+
+    assert "a/saw: not a tool: inputSchema: Field required" in broken.stderr
+    assert sorted(found) == ["a/glue", "a/saw"]
 
 
 def test_a_description_over_the_limit_fails_alone_and_names_the_setting(tmp_path: Path) -> None:
