@@ -25,7 +25,13 @@ from findingaid_dagster.assets.keys import (
     select_artifacts,
 )
 from findingaid_dagster.assets.partitions import read_partitions
-from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
+from findingaid_dagster.assets.published import (
+    changed_publications,
+    input_versions,
+    publications,
+    read_published,
+    usage_numbers,
+)
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
 from findingaid_dagster.assets.sync import changed_versions, missing_partitions, sync
@@ -52,6 +58,7 @@ __all__ = [
     "filter_skipped",
     "forget_failure",
     "has_artifact_partitions",
+    "input_versions",
     "keeps_history",
     "keys_in_use",
     "keys_of",

@@ -40,7 +40,7 @@ from findingaid_dagster.assets.keys import (
     keys_of,
     select_artifacts,
 )
-from findingaid_dagster.assets.published import as_result, publications, read_published
+from findingaid_dagster.assets.published import as_result, input_versions, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.internals.definitions import awaited_assets
@@ -105,6 +105,7 @@ def corpus_assets(
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         forget_failure(op_context)
+        inputs = input_versions(op_context, aid.corpora[corpus])  # before the source is listed
         with in_one_line(f"{corpus}: "):
             if stages:
                 done = materialize(op_context, aid, corpus, keys, stages, config, at_once=not awaited)
@@ -120,7 +121,7 @@ def corpus_assets(
             sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
         log_checks(op_context, aid, done.release.checks, [corpus] if visible else [])
         wanted = visible and published in context.selected_asset_keys
-        asked, whole = [corpus] if wanted else [], [corpus] if wanted and not stages else []
+        asked, whole = [corpus] if wanted else [], {corpus: inputs} if wanted and not stages else {}
         for event in publications(op_context, aid, done.before, {corpus: done.report}, asked, whole):
             if wanted and event.asset_key == published:
                 yield as_result(event)

@@ -94,22 +94,21 @@ def publications(
     before: Mapping[str, Contents],
     reports: Mapping[str, BatchReport],
     asked: Collection[str] = (),
-    whole: Collection[str] = (),
+    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> list[dg.AssetMaterialization]:
     """Return an event for each corpus whose published records changed, and for those `asked`, with a run's numbers.
 
-    `before` are the contents that readers saw before the run. If it published the `whole` of a corpus, its event
-    says that it was made from the newest versions of the assets of others.
+    `before` are the contents that readers saw before the run. `inputs` has the `input_versions` of each corpus that it
+    published as a whole, read before the source was listed.
     """
     seconds = run_seconds(context)
-    inputs = {corpus: _inputs(context, aid.corpora[corpus]) for corpus in whole}
     return [
         event.with_metadata({**event.metadata, **numbers_of(reports.get(event.asset_key.path[-2]), seconds)})
         for event in changed_publications(aid, context.instance, before, asked, inputs)
     ]
 
 
-def _inputs(context: dg.OpExecutionContext, of: Corpus) -> dict[str, str]:
+def input_versions(context: dg.OpExecutionContext, of: Corpus) -> dict[str, str]:
     """Map the assets of others that the published records are made from to their current data versions."""
     keys = {*upstream_of(of), *spec_inputs(context, asset_key(of, PUBLISHED))} - {asset_key(of, Stage.RECORDS)}
     return {key.to_user_string(): current_data_version(context.instance, key) for key in keys}

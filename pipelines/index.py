@@ -29,6 +29,7 @@ from findingaid_dagster.assets import (
     filter_skipped,
     forget_failure,
     has_artifact_partitions,
+    input_versions,
     keeps_history,
     keys_of,
     log_checks,
@@ -62,6 +63,17 @@ class _Build:
     options: BuildOptions
     number: str
     at_once: bool
+
+
+@dataclass(frozen=True)
+class _Discovered:
+    """Plan of a corpus, or why it has none, and `inputs`, the data versions of the assets that its source is made from.
+
+    They were read before the source was listed, since an asset may change while the run works.
+    """
+
+    plan: CorpusPlan | str
+    inputs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -133,6 +145,7 @@ def _plans(
 def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
     key = _partition_of(context.run.tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
+    inputs = {corpus: input_versions(context, aid.corpora[corpus]) if keeps_history() else {} for corpus in corpora}
     with aid.open_run(context.run_id, context.log.warning) as run:
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
@@ -157,7 +170,10 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
             for number, ids in enumerate(plan.removals()):
                 yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
         yield dg.Output(
-            {corpus: plan if isinstance(plan, str) else _small(plan, may_quote(aid)) for corpus, plan in plans.items()},
+            {
+                corpus: _Discovered(plan if isinstance(plan, str) else _small(plan, may_quote(aid)), inputs[corpus])
+                for corpus, plan in plans.items()
+            },
             "plans",
         )
 
@@ -198,7 +214,8 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
 def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any], aid: FindingAid) -> Report:
     with aid.open_run(context.run_id, context.log.warning) as run:
         reports: dict[str, CorpusReport] = {}
-        for corpus, plan in plans.items():
+        for corpus, discovered in plans.items():
+            plan = discovered.plan
             if isinstance(plan, str):
                 reports[corpus] = CorpusReport(error=plan)
                 continue
@@ -210,13 +227,14 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
         before = read_published(aid) if keeps_history() and not aid.publisher.current() else {}
         closed = run.close([corpus for corpus, report in reports.items() if report.active])
         if keeps_history():
-            planned = {corpus: plans[corpus] for corpus, report in reports.items() if report.error is None}
+            planned = [corpus for corpus, report in reports.items() if report.error is None]
             for corpus in planned:
                 sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
             log_checks(context, aid, closed.checks)
-            whole = [corpus for corpus, plan in planned.items() if closed.visible and not plan.partial]
-            log_asset_events(context, publications(context, aid, before, reports, whole=whole))
+            whole = [corpus for corpus in planned if closed.visible and not plans[corpus].plan.partial]
+            inputs = {corpus: plans[corpus].inputs for corpus in whole}
+            log_asset_events(context, publications(context, aid, before, reports, inputs=inputs))
         if closed.held:
             context.log.warning(HELD)
         return Report(reports, unpublished=closed.unpublished)

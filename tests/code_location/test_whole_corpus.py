@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 import pytest
 
+from findingaid.indexing.release import ReleaseResult
+from findingaid.indexing.run import Run
 from findingaid_dagster.assets import FAILED_TAG
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
@@ -115,6 +117,24 @@ def test_the_index_job_records_that_it_saw_the_newest_raw_assets_even_if_nothing
 
     assert stale[0] == "STALE"
     assert location.staleness_of(PUBLISHED, definitions=team.definitions()) == ("FRESH", ())
+
+
+@pytest.mark.parametrize("by_job", [True, False], ids=["job", "assets"])
+def test_raw_assets_that_change_after_the_listing_leave_the_published_records_stale(
+    location: Location, monkeypatch: pytest.MonkeyPatch, by_job: bool
+) -> None:
+    team, close = Team(location), Run.close
+
+    def closed_late(run: Run, corpora: Sequence[str]) -> ReleaseResult:
+        newer = dg.AssetMaterialization(RAW, tags={"dagster/data_version": "newer"})
+        location.instance.report_runless_asset_event(newer)
+        return close(run, corpora)
+
+    monkeypatch.setattr(Run, "close", closed_late)
+
+    assert (location.index() if by_job else team.run()).success
+
+    assert location.staleness_of(PUBLISHED, definitions=team.definitions())[0] == "STALE"
 
 
 def test_an_unreadable_file_fails_the_run_and_stops_the_assets_after_it_but_the_rest_is_published(
