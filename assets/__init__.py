@@ -26,6 +26,7 @@ from findingaid_dagster.assets.keys import (
 )
 from findingaid_dagster.assets.partitions import read_partitions
 from findingaid_dagster.assets.published import (
+    Inputs,
     changed_publications,
     input_versions,
     publications,
@@ -41,6 +42,7 @@ __all__ = [
     "HELD",
     "SOURCE",
     "AssetData",
+    "Inputs",
     "Keys",
     "Translation",
     "add_partitions",

@@ -23,6 +23,7 @@ from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata, upstre
 from findingaid_dagster.internals.events import current_data_version, event_pointer, spec_inputs
 
 INPUT = "dagster/input_data_version/"
+POINTER = "dagster/input_event_pointer/"
 
 
 def read_published(aid: FindingAid) -> dict[str, Contents]:
@@ -34,16 +35,24 @@ def read_published(aid: FindingAid) -> dict[str, Contents]:
 
 
 @dataclass(frozen=True)
-class LastPublication:
-    """Last event of the published records of a corpus; empty if there is none.
+class InputVersion:
+    """Data version of an asset that the published records are made from, and the highest event id at that time."""
 
-    `mark` is that of the publish, see `Publisher`. `inputs` maps the assets of others that they were made from to their
-    data versions.
-    """
+    data_version: str
+    pointer: int = field(compare=False)
+
+
+Inputs = Mapping[str, InputVersion]
+"""Assets of others, and the versions of them that the published records of a corpus were made from."""
+
+
+@dataclass(frozen=True)
+class LastPublication:
+    """Last event of the published records of a corpus, with the mark of the publish; empty if there is none."""
 
     mark: str | None = None
     data_version: str | None = None
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
 
 
 def last_publication(instance: dg.DagsterInstance, of: Corpus) -> LastPublication:
@@ -52,7 +61,8 @@ def last_publication(instance: dg.DagsterInstance, of: Corpus) -> LastPublicatio
     if event is None or event.asset_materialization is None:
         return LastPublication()
     mark, tags = event.asset_materialization.metadata.get("published"), event.asset_materialization.tags or {}
-    inputs = {name.removeprefix(INPUT): found for name, found in tags.items() if name.startswith(INPUT)}
+    versions = {name.removeprefix(INPUT): found for name, found in tags.items() if name.startswith(INPUT)}
+    inputs = {asset: InputVersion(found, int(tags[f"{POINTER}{asset}"])) for asset, found in versions.items()}
     inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
     return LastPublication(str(mark.value) if mark else None, tags.get("dagster/data_version"), inputs)
 
@@ -64,7 +74,7 @@ def publication(
     now: Contents,
     mark: str,
     before: Contents | None,
-    inputs: Mapping[str, str],
+    inputs: Inputs,
 ) -> dg.AssetMaterialization:
     """Return the event that tells Dagster what readers see `now`, with the mark of the publish and `inputs` of others.
 
@@ -74,14 +84,14 @@ def publication(
     if before is not None:
         changes = now.since(before)
         counts |= {"new": changes.new, "changed": changes.changed, "deleted": changes.deleted}
-    inputs = {asset_key(of, Stage.RECORDS).to_user_string(): now.digest, **inputs}
-    pointer = str(event_pointer(instance))
+    records = asset_key(of, Stage.RECORDS).to_user_string()
+    inputs = {records: InputVersion(now.digest, event_pointer(instance)), **inputs}
     tags = {
         "dagster/code_version": CODE_VERSION,
         "dagster/data_version": now.digest,
         "dagster/data_version_is_user_provided": "true",
-        **{f"{INPUT}{asset}": version for asset, version in inputs.items()},
-        **{f"dagster/input_event_pointer/{asset}": pointer for asset in inputs},
+        **{f"{INPUT}{asset}": found.data_version for asset, found in inputs.items()},
+        **{f"{POINTER}{asset}": str(found.pointer) for asset, found in inputs.items()},
     }
     how = "published" if aid.publisher.rolled_back() is None else "rolled back"
     metadata = {"by": how, **counts, "published": mark, **event_metadata(of, PUBLISHED, aid.store.uri)}
@@ -94,7 +104,7 @@ def publications(
     before: Mapping[str, Contents],
     reports: Mapping[str, BatchReport],
     asked: Collection[str] = (),
-    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    inputs: Mapping[str, Inputs] = MappingProxyType({}),
 ) -> list[dg.AssetMaterialization]:
     """Return an event for each corpus whose published records changed, and for those `asked`, with a run's numbers.
 
@@ -108,10 +118,11 @@ def publications(
     ]
 
 
-def input_versions(context: dg.OpExecutionContext, of: Corpus) -> dict[str, str]:
-    """Map the assets of others that the published records are made from to their current data versions."""
+def input_versions(context: dg.OpExecutionContext, of: Corpus) -> dict[str, InputVersion]:
+    """Map the assets of others that the published records are made from to their current versions."""
+    pointer = event_pointer(context.instance)
     keys = {*upstream_of(of), *spec_inputs(context, asset_key(of, PUBLISHED))} - {asset_key(of, Stage.RECORDS)}
-    return {key.to_user_string(): current_data_version(context.instance, key) for key in keys}
+    return {key.to_user_string(): InputVersion(current_data_version(context.instance, key), pointer) for key in keys}
 
 
 def changed_publications(
@@ -119,11 +130,11 @@ def changed_publications(
     instance: dg.DagsterInstance,
     before: Mapping[str, Contents] = MappingProxyType({}),
     asked: Collection[str] = (),
-    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    inputs: Mapping[str, Inputs] = MappingProxyType({}),
 ) -> list[dg.AssetMaterialization]:
     """Return an event for each corpus whose last event differs from what readers see, and for those `asked`.
 
-    `inputs` has, by corpus, the data versions of the assets of others that the published records were made from now.
+    `inputs` has, by corpus, the versions of the assets of others that the published records were made from now.
     """
     served = aid.publisher.mark()  # before the contents are read: a later publish changes it
     events = {name: last_publication(instance, of) for name, of in aid.corpora.items()}

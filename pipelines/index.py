@@ -20,6 +20,7 @@ from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
+    Inputs,
     Keys,
     artifact_id_of,
     fail_run,
@@ -67,13 +68,13 @@ class _Build:
 
 @dataclass(frozen=True)
 class _Discovered:
-    """Plan of a corpus, or why it has none, and `inputs`, the data versions of the assets that its source is made from.
+    """Plan of a corpus, or why it has none, and `inputs`, the versions of the assets that its source is made from.
 
     They were read before the source was listed, since an asset may change while the run works.
     """
 
     plan: CorpusPlan | str
-    inputs: Mapping[str, str]
+    inputs: Inputs
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from dagster._core.execution.plan.step import ExecutionStep
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster_shared.record import replace
 
+from findingaid.identity.hashes import content_hash
+
 BATCH_SIZE = 1000
 
 LOOKED_BACK = 20
@@ -163,8 +165,14 @@ def event_pointer(instance: dg.DagsterInstance) -> int:
 
 
 def current_data_version(instance: dg.DagsterInstance, asset: dg.AssetKey) -> str:
-    """Return the data version that Dagster compares inputs with: that of the latest event, or of an unknown asset."""
+    """Return the data version that Dagster compares inputs with: that of the latest event, or of an unknown asset.
+
+    That of an asset with partitions, which Dagster compares one by one, is a hash of theirs.
+    """
     record = instance.get_latest_data_version_record(asset)
+    if record and record.partition_key is not None:
+        observed = logged_data_versions(instance, asset, observed=True)
+        return content_hash(sorted((observed | logged_data_versions(instance, asset)).items()))
     version = extract_data_version_from_entry(record.event_log_entry) if record else None
     return (version or DEFAULT_DATA_VERSION).value
 

@@ -119,6 +119,23 @@ def test_the_index_job_records_that_it_saw_the_newest_raw_assets_even_if_nothing
     assert location.staleness_of(PUBLISHED, definitions=team.definitions()) == ("FRESH", ())
 
 
+def test_the_index_job_records_that_it_saw_a_new_partition_of_raw_assets_of_one_version(location: Location) -> None:
+    days = dg.StaticPartitionsDefinition(["monday", "tuesday"])
+
+    @dg.asset(key=RAW, partitions_def=days, code_version="1")
+    def raw() -> None: ...
+
+    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(assets=[raw]))
+    job, seen = definitions.resolve_implicit_global_asset_job_def(), []
+    for day in days.get_partition_keys():
+        job.execute_in_process(instance=location.instance, asset_selection=[RAW], partition_key=day)
+        seen.append(location.staleness_of(PUBLISHED, definitions=definitions)[0])
+        assert location.index().success
+        seen.append(location.staleness_of(PUBLISHED, definitions=definitions)[0])
+
+    assert seen == ["MISSING", "FRESH", "STALE", "FRESH"]
+
+
 @pytest.mark.parametrize("by_job", [True, False], ids=["job", "assets"])
 def test_raw_assets_that_change_after_the_listing_leave_the_published_records_stale(
     location: Location, monkeypatch: pytest.MonkeyPatch, by_job: bool
