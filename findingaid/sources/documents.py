@@ -36,7 +36,7 @@ from findingaid.sources.media_types import media_type_of
 from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 
-REVISION = "13"
+REVISION = "14"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.
@@ -152,6 +152,8 @@ NOT_READ: Mapping[str, str] = {
 }
 """Suffixes of formats that no converter reads, and the way out. A file of such a name that is text is read."""
 
+NOT_READ_SUFFIXES = tuple(NOT_READ)
+
 NOT_READ_REVISION = "2"
 """Version of these reasons, which is in the stamps of such files."""
 
@@ -185,7 +187,9 @@ def as_scan(name: str) -> str:
 def reason_not_read(name: str) -> str:
     """Return why a file with this name is not read, if it is not text; "" for an unknown format."""
     lower = name.lower()
-    return next((reason for suffix, reason in NOT_READ.items() if lower.endswith(suffix)), "")
+    if not lower.endswith(NOT_READ_SUFFIXES):  # most files, in a fraction of the time
+        return ""
+    return next(reason for suffix, reason in NOT_READ.items() if lower.endswith(suffix))
 
 
 def converter_id(name: str) -> str:
