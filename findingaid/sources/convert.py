@@ -73,8 +73,15 @@ UNPACKED_SHARE = 10
 END_BYTES = 1024
 """Maximum distance, as in Acrobat, of a PDF's start mark from the file's start, and of its end mark from the end."""
 
-NO_TITLES = frozenset({"untitled", "(unspecified)", "powerpoint presentation", "word document"})
-"""Placeholder titles that programs write when nobody gave a title."""
+NO_TITLES = frozenset(
+    {
+        *("untitled", "(unspecified)", "(anonymous)", "word document", "no slide title"),
+        *("powerpoint presentation", "powerpoint-präsentation", "présentation powerpoint"),
+        *("presentación de powerpoint", "presentazione standard di powerpoint", "apresentação do powerpoint"),
+        *("powerpoint-presentatie", "prezentacja programu powerpoint"),
+    }
+)
+"""Placeholder titles that programs write, in their user's language, when nobody gave a title."""
 
 NO_AUTHORS = frozenset({"anonymous", "(anonymous)", "(unspecified)", "python-docx"})
 

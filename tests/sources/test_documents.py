@@ -137,7 +137,8 @@ def test_a_document_becomes_text_with_what_it_says_of_itself(
 
 
 def test_a_title_that_nobody_gave_is_none(read: Callable[..., Artifact]) -> None:
-    assert read("a.pdf", pdf("text", title="untitled")).metadata["title"] == "a.pdf"
+    for written in ("untitled", "(anonymous)", "PowerPoint-Präsentation"):
+        assert read("a.pdf", pdf("text", title=written)).metadata["title"] == "a.pdf", written
     assert read("a.docx", word(("Install", "text"))).metadata["title"] == "Install"
 
 
