@@ -101,11 +101,12 @@ def _print_report(report: Report, as_json: bool, embed: str, synthesize: str, sp
     if as_json:
         return say_json(report.to_dict())
     table = plain_table(
-        "corpus", ">total", ">new", ">changed", ">deleted", ">failed", ">records", embed, synthesize, ">s"
+        "corpus", ">total", ">new", ">changed", ">deleted", ">failed", ">passages", embed, synthesize, ">s"
     )
     for name, c in report.corpora.items():
         counts = (c.artifacts, c.new, c.changed, c.deleted, len(c.failed), c.records, c.calls.embed, c.calls.synthesize)
-        table.add_row(name, *(f"{count:,}" for count in counts), f"{c.seconds:.1f}")
+        shown = ("-" if c.error else f"{count:,}" for count in counts)
+        table.add_row(name, *shown, f"{c.seconds:.1f}")
     say(table)
     say(f"took {seconds_since_start():.1f} s in all")
     if report.embed_seconds is not None:

@@ -37,7 +37,7 @@ LEASES = "leases"
 class Purged:
     """Result of a purge: rows of corpora that are not configured, their names, unused cached results, and bytes freed.
 
-    For a folder, `bytes` is the difference in its size. For object storage, whose total is costly to compute, it is
+    For a folder, `bytes` is by how much it is smaller. For object storage, whose total is costly to compute, it is
     the size of the deleted table files.
     """
 
@@ -91,7 +91,7 @@ class _Purge:
         deleted = sum(self._drop_versions(table) for table in self.store.tables)
         self.lease.check()
         _drop_set_aside(store)
-        return Purged(rows, vectors, calls, deleted if store.remote else before - _bytes(store), gone)
+        return Purged(rows, vectors, calls, deleted if store.remote else max(before - _bytes(store), 0), gone)
 
     def _rewrite(self) -> None:
         """Rewrite each table into files that contain only live rows, and rebuild the indexes."""

@@ -246,6 +246,8 @@ def test_an_emptied_source_is_refused_until_allowed(indexed: Cli) -> None:
 
     assert refused.exit_code == 1
     assert "--allow-loss" in refused.stderr
+    counts = refused.stdout.splitlines()[1].split()[1:-1]
+    assert set(counts) == {"-"}, "nobody knows how many there are"
     assert allowed.exit_code == 0
     assert indexed.json("search", "ledger") == []
 

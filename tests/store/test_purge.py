@@ -43,6 +43,7 @@ def test_a_removed_text_is_in_no_file(
 
     assert (done.rows, done.vectors, done.calls) == (0, 2, 1)
     assert done.bytes > 0
+    assert aid.purge().bytes >= 0, "although it writes versions of its own"
     assert files_with(tmp_path, SECRET) == []
     assert records(aid) == before
     assert len(aid.versions()) == 1
