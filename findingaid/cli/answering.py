@@ -231,7 +231,7 @@ def _print_link(link: Link, depth: int) -> None:
 
 def _print_impact(found: Impact) -> None:
     say(f"[bold]{found.corpus}/{escape(visible_line(found.artifact_id))}[/bold]  version {found.version}")
-    say(escape("records: " + ", ".join(f"{count:,} {kind}" for kind, count in found.records.items())))
+    say(escape("passages: " + ", ".join(f"{count:,} {kind}" for kind, count in found.records.items())))
     for name, standing in (("claims", found.claims), ("summary nodes", found.nodes)):
         if standing:
             say(f"{name}:")

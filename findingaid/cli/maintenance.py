@@ -43,7 +43,7 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
         return say_json([s.to_dict() for s in found])
     if failed:
         return _print_lines(found, lambda failures: map(str, failures))
-    table = plain_table("corpus", ">artifacts", ">records", "synopses", ">pending", ">failed", "updated")
+    table = plain_table("corpus", ">artifacts", ">passages", "synopses", ">pending", ">failed", "updated")
     for s in found:
         synopses = ", ".join(f"{n} {outcome}" for outcome, n in s.synopses.items()) or "-"
         table.add_row(
@@ -77,12 +77,12 @@ def _print_lines(found: Sequence[CorpusStatus], lines_of: Callable[[Sequence[Fai
 def _print_fields(found: Mapping[str, Sequence[Field]], as_json: bool) -> None:
     if as_json:
         return say_json({corpus: [field.to_dict() for field in fields] for corpus, fields in found.items()})
-    table = plain_table("corpus", "field", "type", ">records")
+    table = plain_table("corpus", "field", "type", ">passages")
     for corpus, fields in found.items():
         for field in fields:
             table.add_row(corpus, escape(field.name), escape(field.type), f"{field.records:,}")
     say(table)
-    return say(f"for every record: {', '.join(FILTER_COLUMNS)}")
+    return say(f"for every passage: {', '.join(FILTER_COLUMNS)}")
 
 
 @click.command()
@@ -120,7 +120,7 @@ def versions(aid: FindingAid, as_json: bool) -> None:
     found = aid.versions()
     if as_json:
         return say_json([v.to_dict() for v in found])
-    table = plain_table(">version", "written", ">records", "")
+    table = plain_table(">version", "written", ">passages", "")
     for v in found:
         table.add_row(str(v.version), v.written, f"{v.records:,}", "served" if v.served else "")
     say(table)

@@ -73,7 +73,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @query_argument
-@click.option("-k", default=10, show_default=True, help="Number of records.")
+@click.option("-k", default=10, show_default=True, help="Number of passages.")
 @corpus_option
 @mode_option
 @where_option
@@ -84,7 +84,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @search_option("recency", metavar="FIELD=DAYS")
 @search_option("per_artifact", is_flag=True)
-@click.option("--all", "every", is_flag=True, help="List every record, not only the best of each file.")
+@click.option("--all", "every", is_flag=True, help="List every passage, not only the best of each file.")
 @click.option(
     "--open", "opened", type=click.IntRange(min=1), metavar="N", help="Open the N-th hit in $VISUAL or $EDITOR."
 )
@@ -200,7 +200,7 @@ def _number(option: str, text: str) -> tuple[str, float]:
 @click.option("--history", is_flag=True, help="Show all anchored summaries of the artifact, oldest first.")
 @click.option("--level", type=click.Choice(get_args(Level)), help="Show the metadata, the body or the files instead.")
 @click.option("--file", help="Show the text of one of its files instead; --level files lists them.")
-@click.option("--pieces", is_flag=True, help="Show its records instead, in plan order.")
+@click.option("--pieces", is_flag=True, help="Show its passages instead, in plan order.")
 @fresh_option
 @reading
 def show(
