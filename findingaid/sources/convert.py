@@ -155,6 +155,10 @@ RTF_NOT_READ = {
 
 RTF_TITLE = re.compile(r"\{\\title ([^{}]*)\}")
 EPUB_LOCKS = ("META-INF/rights.xml", "META-INF/sinf.xml", "META-INF/license.lcpl")
+EPUB_ENCRYPTION = "META-INF/encryption.xml"
+"""Part of an EPUB that lists its encrypted files, which may be its fonts alone."""
+
+DRM = "an EPUB locked by its shop (DRM): exclude it"
 OLE = b"\xd0\xcf\x11\xe0"
 """First bytes of Office files from before 2007, and of today's files with a password."""
 
@@ -163,6 +167,9 @@ ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 
 MANIFEST = "META-INF/manifest.xml"
 """Part of an OpenDocument file that says how its other parts are encrypted."""
+
+ENTRY_ENCRYPTED = 1
+"""Flag of a file in a ZIP archive."""
 
 OLD_XLS = b"\x09"
 """First byte of Excel files from before 1997: the record that begins a sheet."""
@@ -506,7 +513,7 @@ def _slides() -> Any:
 def _epub(payload: bytes, max_bytes: int) -> Converted:
     with _unpacked(payload, max_bytes) as archive:
         if any(lock in archive.namelist() for lock in EPUB_LOCKS):
-            raise ReadError("an EPUB locked by its shop (DRM): exclude it", "encrypted")
+            raise ReadError(DRM, "encrypted")
         readable, notes, has_text = _chapters(archive)
     text, title = _markdown("EpubConverter", readable, ".epub")
     if not has_text:
@@ -517,7 +524,10 @@ def _epub(payload: bytes, max_bytes: int) -> Converted:
 
 
 def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
-    """Return an EPUB without damaged files, notes on the chapters that are not read, and whether any has words."""
+    """Return an EPUB without damaged files, notes on the chapters that are not read, and whether any has words.
+
+    Raises ReadError if a chapter is encrypted.
+    """
     from defusedxml.ElementTree import fromstring
 
     files: dict[str, bytes] = {}
@@ -529,9 +539,13 @@ def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
     package = fromstring(files[place])
     items = {each.get("id"): each.get("href", "") for each in package.iter() if each.tag.endswith("}item")}
     order = [each.get("idref") for each in package.iter() if each.tag.endswith("}itemref")]
+    listed = fromstring(files[EPUB_ENCRYPTION]).iter() if EPUB_ENCRYPTION in files else ()
+    encrypted = {unquote(each.get("URI", "")) for each in listed if each.tag.endswith("}CipherReference")}
     missing = images = words = 0
     for at, item in enumerate(order):
         href = posixpath.normpath(posixpath.join(posixpath.dirname(place), items.get(item, "")))
+        if unquote(href) in encrypted:
+            raise ReadError(DRM, "encrypted")
         found = files.get(unquote(href), files.get(href))
         if found is None or item not in items:
             missing += 1
@@ -954,6 +968,8 @@ def _unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
     if payload.startswith(OLE) and ENCRYPTED in payload:
         raise ReadError(LOCKED, "encrypted")
     archive = zipfile.ZipFile(io.BytesIO(payload))
+    if any(file.flag_bits & ENTRY_ENCRYPTED for file in archive.infolist()):
+        raise ReadError(LOCKED, "encrypted")
     if MANIFEST in archive.namelist() and b"encryption-data" in archive.read(MANIFEST):
         raise ReadError(LOCKED, "encrypted")
     size = sum(file.file_size for file in archive.infolist())

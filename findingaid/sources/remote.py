@@ -143,5 +143,7 @@ def _kind(error: BaseException) -> str:
             return "timeout"
         case ConnectionError():
             return "transport"
+        case RuntimeError() if "password" in str(error):  # of zipfile
+            return "encrypted"
         case _:
             return "unreadable"

@@ -45,7 +45,18 @@ from findingaid.strategies.whole_text import WholeText
 from findingaid.synthesis.extractive import Extractive
 from tests.conftest import Cli
 from tests.paths import ROOT
-from tests.support.documents import changed, epub, notebook, opendocument, pdf, scanned_pdf, slides, word, zipped
+from tests.support.documents import (
+    changed,
+    epub,
+    notebook,
+    opendocument,
+    pdf,
+    scanned_pdf,
+    slides,
+    with_password,
+    word,
+    zipped,
+)
 
 LIMIT = 20_000_000
 
@@ -400,6 +411,10 @@ def test_one_of_each_is_found_with_its_page_and_headings(cli: Cli) -> None:
         ("a.pptx", MADE["plan.docx"], "parse", "not a valid PowerPoint file"),
         ("a.epub", zipped({"mimetype": "application/epub+zip"}), "parse", "not a valid EPUB"),
         ("a.epub", epub("<p>text</p>", locked=True), "encrypted", "DRM"),
+        ("a.epub", epub("<p>text</p>", "\u5db3\u2bb7", encrypted=["OEBPS/1.xhtml"]), "encrypted", "DRM"),
+        ("a.epub", with_password(epub("<p>text</p>")), "encrypted", "with a password"),
+        ("a.docx", with_password(MADE["plan.docx"]), "encrypted", "with a password"),
+        ("a.pptx", with_password(MADE["deck.pptx"]), "encrypted", "with a password"),
         ("a.html", b"\x7fELF\x00\x01\x02\x00", "binary", "binary, not text"),
         ("a.ipynb", MADE["study.ipynb"][:-9], "parse", "not a valid Jupyter notebook"),
         ("a.ipynb", b"[]", "parse", "no list of cells"),
@@ -416,6 +431,10 @@ def test_what_is_wrong_with_a_document_is_said_in_one_line(
     assert raised.value.kind == kind
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 300
+
+
+def test_an_epub_whose_fonts_alone_are_encrypted_is_read(read: Callable[..., Artifact]) -> None:
+    assert "Of herons." in str(read("a.epub", epub("<p>Of herons.</p>", encrypted=["OEBPS/a.otf"])).raw)
 
 
 def test_a_document_of_more_text_than_the_limit_is_refused(read: Callable[..., Artifact]) -> None:

@@ -38,6 +38,7 @@ from tests.indexing.test_incremental import docs, records
 from tests.sources.conftest import NAMES
 from tests.sources.test_files import LFS
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
+from tests.support.documents import with_password, zipped
 from tests.support.location import open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 from tests.support.shares import Ftp, Sftp, Share, Smb, WebDav
@@ -516,6 +517,17 @@ def test_paths_of_this_machine_in_urls_are_relative_to_the_configuration(cli: Cl
         (report,) = cli.json("index")["corpora"].values()
 
         assert (report["new"], report["failed"], report["error"]) == (1, [], None), root
+
+
+def test_a_file_with_a_password_in_an_archive_fails_alone_as_encrypted(tmp_path: Path) -> None:
+    archive = tmp_path / "docs.zip"
+    archive.write_bytes(with_password(zipped({"a.md": "text"})))
+
+    (listing,) = Files(archive).discover().listings
+
+    with pytest.raises(ReadError, match="encrypted, password required") as raised:
+        Files(archive).read(listing.artifact_id)
+    assert raised.value.kind == "encrypted"
 
 
 def test_the_empty_objects_that_stand_for_folders_are_no_files(bucket: Bucket) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
@@ -77,8 +78,13 @@ def notebook(*cells: tuple[str, str]) -> bytes:
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
 
 
-def epub(*chapters: str, title: str = "", author: str = "", locked: bool = False) -> bytes:
-    """Create a minimal EPUB of XHTML chapters; `locked` adds the rights file that marks copy protection."""
+def epub(
+    *chapters: str, title: str = "", author: str = "", locked: bool = False, encrypted: Sequence[str] = ()
+) -> bytes:
+    """Create a minimal EPUB of XHTML chapters.
+
+    `locked` adds the rights file that marks copy protection. `encrypted` are the files that are named as encrypted.
+    """
     files = {f"OEBPS/{i}.xhtml": f"<html><body>{chapter}</body></html>" for i, chapter in enumerate(chapters)}
     items = "".join(f'<item id="c{i}" href="{i}.xhtml"/>' for i in range(len(chapters)))
     spine = "".join(f'<itemref idref="c{i}"/>' for i in range(len(chapters)))
@@ -91,6 +97,9 @@ def epub(*chapters: str, title: str = "", author: str = "", locked: bool = False
         '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
         '<rootfile full-path="OEBPS/content.opf"/></rootfiles></container>'
     )
+    if encrypted:
+        named = "".join(f'<CipherData><CipherReference URI="{each}"/></CipherData>' for each in encrypted)
+        files["META-INF/encryption.xml"] = f'<encryption xmlns="http://www.w3.org/2001/04/xmlenc#">{named}</encryption>'
     return zipped(files | ({"META-INF/rights.xml": ""} if locked else {}))
 
 
@@ -160,6 +169,15 @@ def zipped(files: dict[str, str | bytes]) -> bytes:
         for name, content in files.items():
             archive.writestr(name, content)
     return made.getvalue()
+
+
+def with_password(archive: bytes) -> bytes:
+    """Return a ZIP archive whose files are marked as encrypted."""
+    marked = bytearray(archive)
+    for header, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        for found in re.finditer(re.escape(header), archive):
+            marked[found.start() + flags] |= 1
+    return bytes(marked)
 
 
 def changed(payload: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
