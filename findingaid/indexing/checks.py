@@ -173,6 +173,16 @@ class Checker:
         counted = self.store.rows("ledger", ["n_records"])["n_records"]
         return bool((pc.sum(counted).as_py() or 0) == self.newest.count_rows())
 
+    def unequal(self) -> set[str]:
+        """Return the corpora that do not have as many records as the ledger counts."""
+        ledger = self.store.rows("ledger", ["corpus", "n_records"])
+        counted = ledger.group_by("corpus").aggregate([("n_records", "sum")])
+        return {
+            corpus
+            for corpus, records in zip(*(column.to_pylist() for column in counted.columns), strict=True)
+            if records != self.newest.count_rows(equals("corpus", corpus))
+        }
+
     def of_another_embedder(self, corpora: Collection[str]) -> list[str]:
         """Return the corpora that have records of another embedder."""
         mine = equals("embedder_id", self.embedder.id)

@@ -201,6 +201,12 @@ class Release:
     def _unfit(self, checker: Checker, checks: Sequence[CheckResult]) -> str | None:
         """Return the reason why the checked records must not be published, else None."""
         if not checker.agrees():
+            lost = checker.unequal()
+            if lost and lost.isdisjoint(self.corpora):
+                return (
+                    f"corpora that the configuration does not name have lost their records: {', '.join(sorted(lost))}:"
+                    " index them with one that does, or remove them: `findingaid purge`"
+                )
             return "some corpora are not rebuilt yet: index all of them"
         if others := checker.of_another_embedder(self.corpora):
             return f"another embedder made the records of {', '.join(others)}: index them too"

@@ -51,7 +51,7 @@ from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid.sources.patterns import exclude_patterns
 from findingaid.store import Lease, Leases, Store, repair
 from findingaid.store.leases import Tell
-from findingaid.store.purge import Purged, purge
+from findingaid.store.purge import Purged, purge, remove_others
 from findingaid.store.sql import one_of
 from findingaid.store.verify import named
 from findingaid.strategies.with_synopsis import split_synopsis
@@ -421,17 +421,19 @@ class Run:
             return self._purge(lease)
 
     def _purge(self, lease: Lease) -> Purged:
-        self.release.require_fit("purged")
         if self.release.publisher.withdrawn():
             raise StoreError(
                 "not purged: the newest records were rolled back, and a purge leaves no others: run `findingaid"
                 " publish`, or index what is to come instead"
             )
+        rows, others = remove_others(self.store, self.corpora, lease)  # first, since no run can make these fit
+        self.release.require_fit("purged")
         decisions = self.log.all()
         if problem := next(chain(incomplete(self.store, decisions), self._unwritten()), None):
             raise StoreError(f"not purged: {problem} first")
         scrub(self.store, decisions, extractors(self.corpora.values()))
-        return purge(self.store, self.corpora, self.embedder.id, synthesizers_of(self.corpora.values()), lease)
+        done = purge(self.store, self.embedder.id, synthesizers_of(self.corpora.values()), lease)
+        return replace(done, rows=done.rows + rows, corpora=others)
 
     def _unwritten(self) -> Iterator[str]:
         """Yield lines naming artifacts whose records predate a write, or a redaction, that is not finished."""

@@ -51,17 +51,24 @@ class Purged:
         return asdict(self)
 
 
-def purge(
-    store: Store, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str], lease: Lease
-) -> Purged:
-    """Remove everything that the given corpora and models do not use, from all versions and files.
+def remove_others(store: Store, corpora: Collection[str], lease: Lease) -> tuple[int, list[str]]:
+    """Remove all rows of other corpora than these; return how many they are, and the names of those corpora.
+
+    Raises StoreError when the lease, which must be on the whole store, is lost.
+    """
+    with store.storage_errors():
+        return _Purge(store, lease).remove_others(corpora)
+
+
+def purge(store: Store, embedder_id: str, synthesizer_ids: Collection[str], lease: Lease) -> Purged:
+    """Remove everything that the artifacts of the store and these models do not use, from all versions and files.
 
     Only the newest version stays, which is published. The lease must be on the whole store: on object storage nothing
     else protects the files of a commit in progress, which look like leftovers of a killed one. Raises StoreError when
     the lease is lost.
     """
     with store.storage_errors():
-        return _Purge(store, lease).run(corpora, embedder_id, synthesizer_ids)
+        return _Purge(store, lease).run(embedder_id, synthesizer_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +78,16 @@ class _Purge:
     store: Store
     lease: Lease
 
-    def run(self, corpora: Collection[str], embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
+    def remove_others(self, corpora: Collection[str]) -> tuple[int, list[str]]:
+        """See the function of this name."""
+        others = f"NOT ({one_of('corpus', sorted(corpora))})"
+        gone = sorted(set(self.store.rows("ledger", ["corpus"], others)["corpus"].to_pylist()))
+        tables = ("ledger", *PER_ARTIFACT, "summaries", "node_events", "skipped")
+        return sum(self._delete(table, others) for table in tables), gone
+
+    def run(self, embedder_id: str, synthesizer_ids: Collection[str]) -> Purged:
         store, before = self.store, _bytes(self.store)
-        strangers = f"NOT ({one_of('corpus', sorted(corpora))})"
-        gone = sorted(set(store.rows("ledger", ["corpus"], strangers)["corpus"].to_pylist()))
-        rows = sum(
-            self._delete(table, strangers) for table in ("ledger", *PER_ARTIFACT, "summaries", "node_events", "skipped")
-        )
-        rows += sum(self._delete("summaries", where) for where in list(_forgotten(store)))
+        rows = sum(self._delete("summaries", where) for where in list(_forgotten(store)))
         self._delete("batches", f"NOT ({one_of('producer_id', ['', *synthesizer_ids])})")  # never collected
         vectors = self._drop_unused("embeddings", _vectors_in_use(store, embedder_id))
         calls = self._drop_unused("calls", _calls_in_use(store))
@@ -91,7 +100,7 @@ class _Purge:
         deleted = sum(self._drop_versions(table) for table in self.store.tables)
         self.lease.check()
         _drop_set_aside(store)
-        return Purged(rows, vectors, calls, deleted if store.remote else max(before - _bytes(store), 0), gone)
+        return Purged(rows, vectors, calls, deleted if store.remote else max(before - _bytes(store), 0))
 
     def _rewrite(self) -> None:
         """Rewrite each table into files that contain only live rows, and rebuild the indexes."""

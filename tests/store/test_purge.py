@@ -50,6 +50,27 @@ def test_a_removed_text_is_in_no_file(
     assert aid.verify() == []
 
 
+def test_a_corpus_that_left_the_configuration_before_another_embedder_keeps_no_run_from_publishing_after_a_purge(
+    make_aid: Callable[..., FindingAid],
+) -> None:
+    """Its records have left the table with the vectors of another length, and no run makes them anew."""
+    both = make_aid(embedder=HashEmbedder(16))
+    both.corpora["left"] = replace(both.corpora["docs"], name="left")
+    both.index()
+    aid = make_aid(embedder=HashEmbedder(8))
+
+    report = aid.index()
+    done = aid.purge()
+
+    assert str(report.unpublished) == (
+        "corpora that the configuration does not name have lost their records: left: index them with one that does, or"
+        " remove them: `findingaid purge`"
+    )
+    assert done.corpora == ["left"]
+    assert aid.search("ledger")
+    assert (aid.index().unpublished, aid.verify()) == (None, [])
+
+
 def test_what_is_in_use_is_not_paid_again_after_a_purge(
     indexed: FindingAid, make_aid: Callable[..., FindingAid]
 ) -> None:
