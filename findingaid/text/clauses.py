@@ -16,30 +16,32 @@ QUALIFIERS = frozenset(
     barring save apart excluding besides rather yet still conversely also too both either else then therefore thus
     so must may might can could should would formerly previously since this that these those such deprecated unlike
     contrary opposite false wrong untrue obsolete allegedly reportedly
+    außer nur lediglich ausschließlich wenn sofern soweit solange sobald bevor bis nachdem obwohl jedoch kaum selten
+    vielleicht möglicherweise angeblich ehemals früher veraltet
     """.split()  # noqa: SIM905  # a paragraph is easier to read than a list
 )
 """Words that may limit or continue the clause before them. A clause with such a word is not dropped."""
 
 EXCEPTIONS = (
-    frozenset("unless except excepting exception exceptions excluding barring otherwise unlike".split()),  # noqa: SIM905
-    frozenset("only solely exclusively alone".split()),  # noqa: SIM905
+    frozenset("unless except excepting exception exceptions excluding barring otherwise unlike außer".split()),  # noqa: SIM905
+    frozenset("only solely exclusively alone nur lediglich ausschließlich".split()),  # noqa: SIM905
 )
 """Words of which a rephrased claim keeps one of the same group, with the words after it."""
 
 CONDITIONS = frozenset(
     """
     if when whenever until till before after since while whereas but however although though despite provided providing
-    assuming instead besides apart save
+    assuming instead besides apart save wenn sofern soweit solange sobald bevor bis nachdem obwohl
     """.split()  # noqa: SIM905
 )
 """Words whose clause a rephrased claim keeps, also if it begins in another way."""
 
 DOUBTS = (
-    frozenset("may might could possibly perhaps potentially sometimes likely".split()),  # noqa: SIM905
-    frozenset("hardly rarely seldom barely few little almost".split()),  # noqa: SIM905
-    frozenset("allegedly reportedly alleged reported said says claims claimed".split()),  # noqa: SIM905
-    frozenset("formerly previously former previous once was were earlier".split()),  # noqa: SIM905
-    frozenset("deprecated obsolete deprecation legacy".split()),  # noqa: SIM905
+    frozenset("may might could possibly perhaps potentially sometimes likely vielleicht möglicherweise".split()),  # noqa: SIM905
+    frozenset("hardly rarely seldom barely few little almost kaum selten".split()),  # noqa: SIM905
+    frozenset("allegedly reportedly alleged reported said says claims claimed angeblich".split()),  # noqa: SIM905
+    frozenset("formerly previously former previous once was were earlier ehemals früher".split()),  # noqa: SIM905
+    frozenset("deprecated obsolete deprecation legacy veraltet".split()),  # noqa: SIM905
     frozenset("false wrong untrue".split()),  # noqa: SIM905
 )
 """Words that weaken a statement, in groups. For a word that is one of the `QUALIFIERS` too, a rephrased claim keeps one

@@ -60,7 +60,19 @@ APOSTROPHE = re.compile(r"(?<=\w)['’](?:s|re|ve|ll|d|m|t)\b", re.IGNORECASE)  
 LETTERS = re.compile(r"[^\W\d_]{2,}")
 """Word of two letters or more, without digits."""
 
-NEGATIONS = frozenset("not no never neither nor none nothing nobody nowhere cannot without".split())  # noqa: SIM905
+NEGATIONS = frozenset(
+    """
+    not no never neither nor none nothing nobody nowhere cannot without
+    nicht kein keine keinem keinen keiner keines nie niemals niemand nichts ohne weder
+    geen niet nooit niemand niets zonder ikke ikkje aldri aldrig ingen intet uden uten inte inget inga utan
+    aucun aucune jamais pas rien sans jamás ningún ninguna ninguno nada nadie nunca sin
+    nenhum nenhuma ninguém não sem nessun nessuna nessuno niente senza
+    fără niciodată niciun nicio nimeni ei eivät ilman nem nincs senki soha değil hiç yok
+    без не нельзя нет никогда никто ничего δεν δε μην όχι ποτέ χωρίς بدون غير لا لم لن ليس
+    """.split()  # noqa: SIM905  # a paragraph is easier to read than a list
+)
+"""Words that negate, in the languages of `Lexical`, without those that are frequent words of another language."""
+
 CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001  # as it is typed
 
 OPERATORS = frozenset({"AND", "OR", "NOT"})

@@ -36,10 +36,62 @@ LONG_WORD = re.compile(r"\b[^\W\d_][\w-]+")
 WORD_WITHIN = re.compile(r"(?<=[\w,] )[^\W\d_][\w-]+")
 """Words of two letters or more, and those that do not begin a sentence."""
 
+SMALL_NUMBERS = (
+    "one two three four five six seven eight nine ten eleven twelve"
+    " thirteen fourteen fifteen sixteen seventeen eighteen nineteen",
+    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"
+    " dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn",
+)
+TENS = (
+    "ten twenty thirty forty fifty sixty seventy eighty ninety hundred",
+    "zehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
+)
 NUMBERS = {
-    word: str(number)
-    for number, word in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)  # noqa: SIM905
+    **{word: str(number) for words in SMALL_NUMBERS for number, word in enumerate(words.split(), 1)},
+    **{word: f"{number}0" for words in TENS for number, word in enumerate(words.split(), 1)},
+    **dict.fromkeys(("thousand", "tausend"), "1000"),
+    "third": "3rd",
+    **{
+        f"{word}th": f"{number}th"
+        for number, word in enumerate(("four", "fif", "six", "seven", "eigh", "nin", "ten"), 4)
+    },
 }
+"""Words for numbers, in English and German."""
+
+NO_NUMBER = re.compile(r"\bone (?:another|of)\b|\bno one\b", re.IGNORECASE)
+
+UNITS = {
+    word: words.split()[0]
+    for words in (
+        "% percent prozent",
+        "second seconds sekunde sekunden",
+        "minute minutes minuten",
+        "hour hours stunde stunden",
+        "day days tag tage tagen",
+        "week weeks woche wochen",
+        "month months monat monate monaten",
+        "year years jahr jahre jahren",
+        "million millions millionen",
+        "billion billions milliarde milliarden",
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+    )
+    for word in words.split()
+}
+"""Units that change what a number says, by each of their words."""
+
+QUANTITY = re.compile(
+    r"(?:\b(?P<most>at most|(?:no|not) more than|(?:less|fewer) than|under|below|up to|maximum of|höchstens|maximal"
+    r"|weniger als|bis zu|unter)\s+"
+    r"|\b(?P<least>at least|(?:no|not) less than|more than|over|above|exceed(?:s|ing)?|minimum of|mindestens|mehr als"
+    r"|über)\s+"
+    r"|(?<!\S)(?P<minus>[-\u2212]))?"
+    rf"\b(?P<number>\d+(?:[.,]\d+)*|(?:{'|'.join(NUMBERS)})\b)(?:\s|-)?(?P<unit>%|[^\W\d_]+)?",
+    re.IGNORECASE,
+)
+"""Number with what bounds it and the word behind it."""
 
 UNIT = re.compile(rf"(?<=\d)\s*[A-Z]\w*|\b[A-Z]{{3}}\s*(?=\d)|\b(?i:{'|'.join(NUMBERS)})\s+[a-z]+")
 """Number with the word that it counts, as in "9 SEK", "EUR 9" and "nine crowns"."""
@@ -58,7 +110,7 @@ class LexicalVerifier:
     It compares a sentence with the `SENTENCES` texts of its evidence that have most of its words:
 
     - Together they must have the share `at_least` of its words, as stems, and all of its numbers and names.
-    - They must not state one of its numbers of another name only, see `swapped`.
+    - They must not state one of its numbers of another name only, or otherwise only, see `swapped` and `misstated`.
     - If the sentence negates, one of them must negate; if it does not, one of them must not.
     - The sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`.
 
@@ -77,7 +129,7 @@ class LexicalVerifier:
         names = [name for name in within if not stems([name], self.lexical) <= known]
         if strange := [*(number for number in _numbers(sentence) if _digits(number) not in numbered), *names]:
             return f"its evidence does not contain {strange[0]}"
-        if found := swapped(sentence, best, self.lexical):
+        if found := swapped(sentence, best, self.lexical) or misstated(sentence, best):
             return found
         if negates(sentence) and not any(map(negates, best)):
             return "negates its evidence"
@@ -104,8 +156,32 @@ def swapped(sentence: str, evidence: Sequence[str], lexical: Lexical | None = No
     return ""
 
 
+def misstated(sentence: str, evidence: Sequence[str]) -> str:
+    """Return which number of a sentence its evidence states only with another unit, sign or bound, "" if none.
+
+    "5 minutes" does not support "5 hours", nor "at least 18" "at most 18".
+    """
+    stated = [found for text in evidence for found in QUANTITY.finditer(text)]
+    for quantity in QUANTITY.finditer(sentence):
+        same = [each for each in stated if _digits(each["number"]) == _digits(quantity["number"])]
+        if same and not any(_is_same(quantity, each) for each in same):
+            return f"its evidence states {' '.join(same[0][0].split())}"
+    return ""
+
+
+def _is_same(quantity: re.Match[str], other: re.Match[str]) -> bool:
+    """Return whether one quantity may be the other, of the same number."""
+    units = {UNITS[unit] for each in (quantity, other) if (unit := (each["unit"] or "").casefold()) in UNITS}
+    opposed = (quantity["most"] and other["least"]) or (quantity["least"] and other["most"])
+    return len(units) < 2 and not opposed and bool(quantity["minus"]) == bool(other["minus"])
+
+
 def _numbers(text: str) -> list[str]:
-    return [word for word in WORD.findall(text) if any(map(str.isdigit, word)) or word.casefold() in NUMBERS]
+    return [
+        word
+        for word in WORD.findall(NO_NUMBER.sub(" ", text))
+        if any(map(str.isdigit, word)) or word.casefold() in NUMBERS
+    ]
 
 
 def _is_capitalized(word: str) -> bool:

@@ -45,6 +45,51 @@ def test_a_verifier_reads_words_in_the_language_of_the_index() -> None:
     assert LexicalVerifier().objection("Hauses Stadt", evidence) == "its evidence does not support it"
 
 
+@pytest.mark.parametrize(
+    ("stated", "said", "objection"),
+    [
+        ("It expires after two hours.", "It expires after one hour.", "its evidence does not contain one"),
+        ("It expires after fourteen hours.", "It expires after twenty hours.", "its evidence does not contain twenty"),
+        ("Die Karte gilt neun Tage.", "Die Karte gilt zwölf Tage.", "its evidence does not contain zwölf"),
+        ("The app waits 5 minutes.", "The app waits 5 hours.", "its evidence states 5 minutes"),
+        ("The budget grew by 9 million.", "The budget grew by 9 billion.", "its evidence states 9 million"),
+        ("Its rate is 3 percent a year.", "Its rate is 3 days a year.", "its evidence states 3 percent"),
+        ("The store has -5 degrees.", "The store has 5 degrees.", "its evidence states -5 degrees"),
+        ("All of at least 18 years vote.", "All of at most 18 years vote.", "its evidence states at least 18 years"),
+        ("Members pay more than 20 euro.", "Members pay less than 20 euro.", "its evidence states more than 20 euro"),
+        (
+            "Members pay no more than ten euro.",
+            "Members pay more than ten euro.",
+            "its evidence states no more than ten euro",
+        ),
+        ("Die Karte läuft nicht ab.", "Die Karte läuft ab.", "leaves out a negation of its evidence"),
+        ("Le jeton n'expire pas ici.", "Le jeton expire ici.", "leaves out a negation of its evidence"),
+        ("Das Haus ist offen.", "Das Haus ist nicht offen.", "negates its evidence"),
+        ("Sie zahlt nur bei Unfall.", "Sie zahlt bei Unfall.", "leaves out “nur” of its evidence"),
+    ],
+)
+def test_a_sentence_that_changes_a_number_a_negation_or_a_limit_is_refused(
+    stated: str, said: str, objection: str
+) -> None:
+    assert LexicalVerifier().objection(said, [stated]) == objection
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("A token of the new app expires after 14 hours.", "A token of the new app expires after fourteen hours."),
+        ("Die Karte gilt vierzehn Tage.", "Die Karte gilt 14 Tage."),
+        ("The hall is the oldest of the town.", "The hall is one of the oldest of the town."),
+        ("The app waits 5 minutes, the server 5 hours.", "The server waits 5 hours."),
+        ("The client of the app waits for five minutes.", "The client of the app has a 5-minute wait."),
+        ("All of at least 18 years vote.", "All of 18 years or more vote, of at least 18 years."),
+        ("Up to 20 members vote.", "At most 20 members vote, up to 20."),
+    ],
+)
+def test_a_sentence_that_says_its_numbers_in_other_words_is_accepted(stated: str, said: str) -> None:
+    assert LexicalVerifier().objection(said, [stated]) == ""
+
+
 def test_a_judge_decides_and_its_reason_is_told(server: OpenAIServer) -> None:
     judge = OpenAIVerifier(model="judge", base_url=server.base_url, api_key="k", retries=0)
     server.answer = lambda _: {"supported": False, "reason": "the evidence names\nno price"}
