@@ -111,6 +111,8 @@ def opened(resources: object, key: str) -> FindingAid:
 OPTIONS = {
     "run again with --allow-loss": "run the job again with `allow_loss: true`",
     "`findingaid index --allow-loss`": "the index job with `allow_loss: true`",
+    "`findingaid index --force`": "the index job with `force: true`",
+    "add --force": "add `force: true`",
 }
 """Options of the command line in messages, and those of the job that do the same."""
 

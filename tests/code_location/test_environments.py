@@ -280,9 +280,11 @@ def test_the_error_of_a_failed_run_names_artifacts_and_reasons_and_the_option_of
     for path in location.cli.docs.iterdir():
         path.unlink()
     refused = location.index()
+    unforced = location.index(stages=["synopses"])
 
     assert "everything else is published, but 1 failed: docs: bad.md: " in error_of(failed)
     assert "[artifacts: binary]" in error_of(failed)
     assert "run the job again with `allow_loss: true`" in error_of(refused)
     assert "--allow-loss" not in error_of(refused)
     assert "`allow_loss: true`" in in_dagster("or start without it by `findingaid index --allow-loss`")
+    assert "stages: named to be redone: add `force: true`" in error_of(unforced)
