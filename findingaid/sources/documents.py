@@ -307,7 +307,7 @@ class Converters:
         self._late: dict[Document, tuple[float, float]] = {}  # seconds that it had, and when they ended
 
     def convert(self, suffix: str, payload: bytes, max_bytes: int) -> dict[str, Any]:
-        """Return the answer of findingaid.sources.convert. Raises ReadError if there is none, or none in time."""
+        """Return the answer of the process. Raises ReadError if there is none, or none in time."""
         seconds, caller = seconds_left(), CALLER.get()
         until = None if seconds is None else time.monotonic() + DEADLINE_SHARE * seconds
         document = (suffix, bytes_hash(payload), max_bytes)
@@ -372,7 +372,7 @@ class Converter:
         self._idle = threading.Timer(IDLE_SECONDS, self.end)
 
     def convert(self, suffix: str, payload: bytes, max_bytes: int, until: float | None = None) -> dict[str, Any]:
-        """Return the answer of findingaid.sources.convert.
+        """Return the answer of the process.
 
         Raises ReadError if the process does not answer, or not by `until`, a time of `time.monotonic`.
         """
@@ -471,7 +471,7 @@ def _start() -> subprocess.Popen[bytes]:
     scans.
     """
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "findingaid.sources.convert"],
+        [sys.executable, "-P", "-m", "findingaid.sources.converters.process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=HEAP | os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},

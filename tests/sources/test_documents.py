@@ -29,7 +29,7 @@ from findingaid.errors import ReadError
 from findingaid.model import Artifact
 from findingaid.request_limits import CALLER, within
 from findingaid.serve.session import Session
-from findingaid.sources import convert
+from findingaid.sources.converters import process
 from findingaid.sources.documents import (
     A_CALLER,
     AT_ONCE,
@@ -596,7 +596,8 @@ def test_a_converter_ends_with_its_parent_in_the_middle_of_a_document(number: si
 @pytest.mark.skipif(sys.platform == "win32", reason="the system has no limit of processor time")
 def test_a_converter_limits_its_own_processor_time() -> None:
     """An expression that holds the interpreter keeps the process from seeing that its parent has ended."""
-    code = "import re; from findingaid.sources import convert; convert._limit_time(0.5); re.match('(a*)*b', 'a' * 40)"
+    limit = "from findingaid.sources.converters import process; process._limit_time(0.5)"
+    code = f"import re; {limit}; re.match('(a*)*b', 'a' * 40)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGXCPU
 
 
@@ -686,7 +687,7 @@ from pathlib import Path
 from findingaid.sources.files import Files
 files = Files(Path({str(tmp_path)!r}))
 files.discover()
-print([m for m in ("findingaid.sources.convert", "multiprocessing") if m in sys.modules])
+print([m for m in ("findingaid.sources.converters.process", "multiprocessing") if m in sys.modules])
 files.read("a.pdf")
 print([m for m in ("markitdown", "pypdfium2", "lxml", "onnxruntime") if m in sys.modules])
 """
@@ -800,7 +801,7 @@ def test_what_is_read_as_it_is_has_no_converter() -> None:
 @settings(max_examples=80)
 @given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=2000))
 def test_random_bytes_fail_with_a_word_or_are_text(suffix: str, payload: bytes) -> None:
-    answer = json.loads(convert.answer(suffix, payload, LIMIT))
+    answer = json.loads(process.answer(suffix, payload, LIMIT))
 
     assert set(answer) in ({"text", "metadata", "notes"}, {"error", "kind"})
 

@@ -17,7 +17,7 @@ from pptx.util import Inches
 from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.errors import ReadError
-from findingaid.sources.convert import convert
+from findingaid.sources.converters.convert import convert
 from findingaid.sources.documents import OCR
 from tests.support.documents import changed, drawn, epub, notebook, pdf, slides, with_part, word, zipped
 

@@ -9,7 +9,7 @@ import pytest
 import xlsxwriter
 from reportlab.pdfgen.canvas import Canvas
 
-from findingaid.sources.convert import convert
+from findingaid.sources.converters.convert import convert
 from tests.support.documents import changed, epub, ods, opendocument, slides, workbook
 
 LIMIT = 1_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import xlsxwriter
 
-from findingaid.sources.convert import convert
-from findingaid.sources.number_formats import number_format
+from findingaid.sources.converters.convert import convert
+from findingaid.sources.converters.number_formats import number_format
 from tests.support.documents import changed, ods, workbook
 
 ACCOUNTING = '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)'

@@ -14,8 +14,8 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.errors import ReadError
-from findingaid.sources import ocr
-from findingaid.sources.convert import convert
+from findingaid.sources.converters import ocr
+from findingaid.sources.converters.convert import convert
 from findingaid.sources.documents import (
     OCR,
     PAGE_DONE,

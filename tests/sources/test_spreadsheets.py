@@ -11,10 +11,10 @@ import pytest
 import xlsxwriter
 
 from findingaid.errors import ReadError
-from findingaid.sources.convert import MEMORY_BYTES
+from findingaid.sources.converters.process import MEMORY_BYTES
+from findingaid.sources.converters.spreadsheets import cell_text, column_name
 from findingaid.sources.documents import WORKBOOKS, convert_document
 from findingaid.sources.files import Files
-from findingaid.sources.spreadsheets import cell_text, column_name
 from findingaid.strategies.chunked import Chunked
 from tests.conftest import Cli
 from tests.paths import DATA

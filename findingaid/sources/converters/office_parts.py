@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from findingaid.model import Note
-from findingaid.sources.marks import raised, struck
+from findingaid.sources.converters.marks import raised, struck
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"

@@ -1,7 +1,7 @@
 """Text of pictures by optical character recognition (OCR), with the place and the confidence of each line.
 
 The models are in the package rapidocr, so that nothing is downloaded. They know Latin letters with all their accents,
-Chinese and Japanese. Runs in the process of findingaid.sources.convert.
+Chinese and Japanese. Runs in the converters' process.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import median
@@ -224,6 +225,10 @@ def _width(box: Box) -> float:
 
 def _height(box: Box) -> float:
     return box[3] - box[1]
+
+
+page_done: ContextVar[Callable[[], None]] = ContextVar("page_done", default=lambda: None)
+"""Gives the next page of a document as much time as the last; the process of the converters tells its parent so."""
 
 
 @dataclass

@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from findingaid.sources.marks import strike_out
+from findingaid.sources.converters.common import NO_AUTHORS, NO_TITLES, left_out_notes, property_text, unpacked
+from findingaid.sources.converters.marks import strike_out
+from findingaid.sources.converters.web import convert_html
+from findingaid.sources.documents import Converted
 
 TAGS = {
     "p": "p",
@@ -51,7 +54,19 @@ HEADERS = ("{*}header", "{*}header-left", "{*}header-first", "{*}footer", "{*}fo
 LETTER = re.compile(r"[^\W\d_]")
 
 
-def read_opendocument(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]]:
+def convert_odt(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a text document, by way of HTML."""
+    with unpacked(payload, max_bytes) as archive:
+        page, said, left_out = _read(archive)
+    text = convert_html(page, max_bytes).text
+    own = {
+        "title": property_text(said.get("title"), NO_TITLES),
+        "author": property_text(said.get("author"), NO_AUTHORS),
+    }
+    return Converted(text, own | {"text_type": "text/markdown"}, left_out_notes(left_out))
+
+
+def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]]:
     """Return the text of a document as HTML, its own title and author, and what is not read: words -> number."""
     from lxml import etree, html
 

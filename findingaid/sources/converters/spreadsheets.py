@@ -16,11 +16,26 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from findingaid.errors import ReadError
-from findingaid.sources.marks import raised, struck
-from findingaid.sources.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
-from findingaid.sources.office import parsed_part
-from findingaid.sources.opendocument import RAISED, STRUCK, styles_of
+from findingaid.sources.converters.common import (
+    ENCRYPTED,
+    LOCKED,
+    MARKS,
+    OLE,
+    core_properties,
+    left_out_notes,
+    plain_text,
+    unpacked,
+)
+from findingaid.sources.converters.marks import raised, struck
+from findingaid.sources.converters.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
+from findingaid.sources.converters.office_parts import parsed_part
+from findingaid.sources.converters.opendocument import RAISED, STRUCK, styles_of
+from findingaid.sources.converters.web import convert_html
+from findingaid.sources.documents import Converted
 from findingaid.text.structure import rows_heading
+
+OLD_XLS = b"\x09"
+"""First byte of Excel files from before 1997: the record that begins a sheet."""
 
 BLOCK_CHARACTERS = 600
 """Length of a block, so that a block of numbers fits the 256 tokens that the default embedder reads."""
@@ -76,7 +91,24 @@ Row = tuple[int, list[str]]
 """Number of a row as the program shows it, and the texts of its cells."""
 
 
-def read_workbook(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str, int]]:
+def convert_workbook(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a workbook, or a page or table of text that a program exported under its name."""
+    said: dict[str, Any] = {}
+    if payload.lstrip(MARKS)[:1] == b"<":
+        return convert_html(payload, max_bytes)
+    if payload.startswith(b"PK"):
+        with unpacked(payload, max_bytes):
+            said = core_properties(payload)
+    elif payload.startswith(OLE) and ENCRYPTED in payload:
+        raise ReadError(LOCKED, "encrypted")
+    elif not payload.startswith((OLE, OLD_XLS)):
+        return plain_text(payload)
+    text, n_sheets, left_out = _read(payload, max_bytes)
+    own = {"text_type": "text/markdown", "n_sheets": n_sheets}
+    return Converted(text, said | own, left_out_notes(left_out))
+
+
+def _read(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str, int]]:
     """Return the text of a workbook, the number of sheets in it, and what is not read: words -> number.
 
     The text ends where it is longer than `max_bytes`. Raises ReadError for a workbook with a password.

@@ -1,0 +1,165 @@
+"""Mails, and pages saved like one: header, text in the order of its parts, and what is attached."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC
+from email import message_from_bytes, policy
+from email.errors import CloseBoundaryNotFoundDefect
+from email.utils import formataddr, getaddresses, parsedate_to_datetime
+from typing import Any
+
+from findingaid.errors import ReadError
+from findingaid.model import Note
+from findingaid.sources.converters.common import CUT_SHORT, has_words, left_out_notes
+from findingaid.sources.converters.web import convert_html
+from findingaid.sources.documents import ATTACHED, Converted
+from findingaid.text.decoding import decode
+from findingaid.text.titles import as_title
+
+QUOTED_MAIL = re.compile(
+    r"^(-{2,} ?(Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original) ?-{2,}\s*$"
+    r"|\**(From|Von|De):\**[ \t]\S.*\n+\**(Sent|Date|Gesendet|Datum|Envoyé|Enviado):\**[ \t])",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Beginning of a mail that a program quotes below the answer, without ">" before its lines."""
+
+SIGNATURE = "-- "
+"""Line of a mail before the signature."""
+
+OTHER_PARTS = "forwarded mails and other parts without a file name, not read"
+
+WORDS = re.compile(r"\w+")
+ADDRESS = re.compile(r"\b(?:https?|mailto):[^\s()<>]+")
+
+
+def convert_mail(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a saved mail, or a page saved with its images, which is stored like one."""
+    message = message_from_bytes(payload, policy=policy.default)
+    if not message.keys():
+        raise ReadError("no mail despite its name: it has no header", "parse")
+    notes: list[Note] = []
+    said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
+    title = {"title": as_title(said["Subject"])}
+    if not said["From"] or message["Snapshot-Content-Location"]:
+        text = _fullest_text([message.get_body((kind,)) for kind in ("plain", "html")], max_bytes, notes)
+        attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
+        return Converted(text, title, [*notes, *left_out_notes({ATTACHED: len(attached)})])
+    left_out: Counter[str] = Counter()
+    text = "\n\n".join(filter(None, _texts_of(message, max_bytes, notes, left_out)))
+    left_out[CUT_SHORT] += any(isinstance(d, CloseBoundaryNotFoundDefect) for p in message.walk() for d in p.defects)
+    notes += left_out_notes(left_out)
+    if has_words(f"{said['Subject']}{text}"):
+        heads = "\n".join(f"{name}: {value}" for name, value in said.items() if value)
+        text = "\n\n".join(filter(None, [heads, _mark_quoted(text)]))
+    return Converted(text, title | {"author": as_title(said["From"])} | _mail_fields(said), notes)
+
+
+def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[str]) -> Iterator[str]:
+    """Yield the texts of a mail in order, also those behind an attached file; count the parts that are not read."""
+    kind, subtype = part.get_content_maintype(), part.get_content_subtype()
+    if kind == "multipart" and part.is_multipart():
+        inner = [*part.iter_parts()]
+        if subtype == "alternative":
+            bodies = [part.get_body((wanted,)) for wanted in ("plain", "html")]
+            left_out[OTHER_PARTS] += not any(bodies)
+            yield _fullest_text(bodies, max_bytes, notes)
+            within = (leaf for each in inner for leaf in each.walk())
+            inner = [leaf for leaf in within if leaf.get_filename() or leaf.is_attachment()]
+        for each in inner:
+            yield from _texts_of(each, max_bytes, notes, left_out)
+    elif part.get_filename() or part.is_attachment():
+        left_out[ATTACHED] += kind != "image"
+    elif kind == "text" and subtype in {"plain", "html"}:
+        yield _text_of(part, max_bytes, notes)
+    elif kind != "image" and not subtype.endswith("signature"):
+        left_out[OTHER_PARTS] += 1
+
+
+def _fullest_text(bodies: Iterable[Any], max_bytes: int, notes: list[Note]) -> str:
+    """Return the first of several forms of a text, or a later one if the first lacks most of its words.
+
+    Programs write a plain form that says only that the other one cannot be shown.
+    """
+    found = ""
+    for body in bodies:
+        also: list[Note] = []
+        text = _text_of(body, max_bytes, also) if body is not None else ""
+        words = set(WORDS.findall(ADDRESS.sub("", text)))
+        if not found.strip() or len(words.difference(WORDS.findall(found))) > len(words) / 2:
+            found = text
+            notes += also
+    return found
+
+
+def _header(message: Any, name: str) -> str:
+    """Return a header on one line. One that the parser does not understand is returned as it is written."""
+    try:
+        value = message[name]
+    except Exception:  # noqa: BLE001  # the parser may raise anything for a damaged header
+        value = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    return " ".join(str(value or "").split())
+
+
+def _mail_fields(said: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a mail by which it can be filtered; the date in UTC."""
+    date = ""
+    with suppress(ValueError, TypeError, OverflowError):
+        sent = parsedate_to_datetime(said["Date"])
+        date = (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    to = [formataddr(each) for each in getaddresses([said["To"]]) if any(each)]
+    return {"subject": said["Subject"], "from": said["From"], "to": to, "date": date}
+
+
+def _mark_quoted(text: str) -> str:
+    """Mark the lines of a mail that is quoted below the answer to it, as programs do that write ">" themselves."""
+    found = QUOTED_MAIL.search(text)
+    if found is None:
+        return text
+    quoted = "\n".join(
+        line if line.startswith(">") else f"> {line}".rstrip() for line in text[found.start() :].split("\n")
+    )
+    return text[: found.start()] + quoted
+
+
+def _text_of(body: Any, max_bytes: int, notes: list[Note]) -> str:
+    content = body.get_payload(decode=True) or b""
+    charset = body.get_content_charset()
+    if charset:
+        with suppress(LookupError, UnicodeError):
+            name = codecs.lookup(charset).name
+            content = content.decode("cp1252" if name == "iso8859-1" else name).encode()  # as in HTML
+    if body.get_content_subtype() == "html":
+        text, _, also = convert_html(content, max_bytes)
+    else:
+        text, _, also = decode(content)
+        if str(body.get_param("format", "")).lower() == "flowed":
+            text = _unwrapped(text, str(body.get_param("delsp", "")).lower() == "yes")
+    notes += also
+    return str(text)
+
+
+def _unwrapped(text: str, delete_space: bool) -> str:
+    """Join the lines of each paragraph of a text that is `format=flowed` (RFC 3676), where a space ends a wrapped line.
+
+    With `delete_space` that space is not part of the text, and a word may go on in the next line.
+    """
+    lines: list[str] = []
+    wrapped: str | None = None
+    for line in text.splitlines():
+        own = line.lstrip(">")
+        quote = line[: len(line) - len(own)]
+        own = own.removeprefix(" ")
+        signature = own == SIGNATURE
+        if wrapped == quote and own and not signature:
+            lines[-1] += own
+        else:
+            lines.append(f"{quote} {own}" if quote and own else f"{quote}{own}")
+        wrapped = quote if own.endswith(" ") and not signature else None
+        if wrapped is not None and delete_space:
+            lines[-1] = lines[-1][:-1]
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""RTF: text with the marks of struck, removed and raised words, and notes on the groups that are not read."""
+
+from __future__ import annotations
+
+import re
+
+from findingaid.sources.converters.common import CUT_SHORT, MARKS, NO_TITLES, left_out_notes, plain_text, property_text
+from findingaid.sources.converters.marks import STRUCK, raised
+from findingaid.sources.documents import Converted
+
+ESCAPED = re.compile(r"\\[\\{}]")
+SPAN = r"\\(?:(?:{})(\d*)(?![a-z\d])|(plain)(?![a-z])|[\\{{}}])|([{{}}])"
+TRACKED = re.compile(SPAN.format("deleted|mvf"))
+STRUCK_WORDS = re.compile(SPAN.format("striked?"))
+"""Begin and end of words that a change removed but that still have to be accepted, of struck words, and of groups."""
+
+FOOTNOTE = re.compile(r"\\footnote\b ?")
+RAISED = re.compile(r"\\super ([-+]?[0-9]{1,9})(?=[}\\])")
+
+NOT_READ = {
+    "comments, not read": re.compile(r"\\annotation\b"),
+    "embedded documents, not read": re.compile(r"\\objdata\b"),
+    "headers and footers, not read": re.compile(r"\\(?:header|footer)[lrf]?\b"),
+    "text boxes, not read": re.compile(r"\\(?:shptxt|dptxbxtext)\b"),
+}
+"""Groups of an RTF document that its converter leaves out, by what notes call them."""
+
+TITLE = re.compile(r"\{\\title ([^{}]*)\}")
+
+
+def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a document in RTF, or a text that a program wrote under its name."""
+    from striprtf.striprtf import rtf_to_text
+
+    if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
+        return plain_text(payload)
+    source = payload.decode("latin-1")
+    up = RAISED.sub(lambda found: "".join(f"\\u{ord(sign)}?" for sign in raised(found[1])), source)
+    up = _around(STRUCK_WORDS, STRUCK, STRUCK, up)
+    up = _around(TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
+    read = FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
+    text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
+    found = TITLE.search(source)
+    braces = ESCAPED.sub("", source)
+    left_out = {words: len(group.findall(source)) for words, group in NOT_READ.items()}
+    left_out[CUT_SHORT] = braces.count("{") > braces.count("}") and "\\bin" not in source
+    title = property_text(found and rtf_to_text(f"{{\\rtf1{found[1]}}}"), NO_TITLES)
+    return Converted(text, {"title": title}, left_out_notes(left_out))
+
+
+def _around(span: re.Pattern[str], begin: str, close: str, source: str) -> str:
+    """Put signs before and after words of RTF in a format. They end where their own group ends, or the format does."""
+    ends = [""]
+
+    def replace(found: re.Match[str]) -> str:
+        end = ""
+        if found[3] == "{":
+            ends.append("")
+        elif found[3] == "}":
+            end = ends.pop() if len(ends) > 1 else ""
+        elif found[1] == "0" or found[2]:
+            end, ends[-1] = ends[-1], ""
+        elif found[1] is not None and not ends[-1]:
+            ends[-1] = close
+            return begin + found[0]
+        return end + found[0]
+
+    return span.sub(replace, source)

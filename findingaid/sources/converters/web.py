@@ -1,0 +1,172 @@
+"""HTML, and pages of web sites: what a browser shows, in the order and with the breaks that it shows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from findingaid.model import Note
+from findingaid.sources.converters.common import left_out_notes, to_markdown
+from findingaid.sources.converters.marks import raised, strike_out
+from findingaid.sources.documents import Converted
+from findingaid.text.decoding import decode
+from findingaid.text.titles import as_title
+
+ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
+"""Parts of a page that are not content: lists of links, and the permalinks that Sphinx and MkDocs write."""
+
+FRAMES = "//iframe | //frame | //object | //embed"
+
+BLOCKS = (
+    "address", "aside", "button", "center", "details", "dialog", "dir", "fieldset", "figure", "footer", "form",
+    "header", "hgroup", "legend", "main", "menu", "noscript", "optgroup", "option", "search", "select", "summary",
+    "textarea",
+)  # fmt: skip
+"""Elements that a browser sets off from the words before and behind, and markitdown does not."""
+
+TYPED = (
+    "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
+)
+
+FORMULAS = {
+    "mfrac": "{}/{}",
+    "mroot": "{1}\N{SQUARE ROOT}{0}",
+    "msqrt": "\N{SQUARE ROOT}{}",
+    "msubsup": "{}_{}^{}",
+    "msup": "{}^{}",
+    "munderover": "{}_{}^{}",
+}
+"""Elements of MathML whose parts do not stand beside each other, and how they are written on a line."""
+
+DIGITS = re.compile(r"[0-9]{1,9}")
+MOST_SPANNED = 1_000
+"""Most rows or columns of a merged cell."""
+
+
+def convert_html(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a page, without its lists of links."""
+    text, _, notes = decode(payload)
+    page = page_tree(text)
+    if page is None:
+        return Converted("", {})
+    for element in page.xpath(ASIDE):
+        element.drop_tree()
+    left_out = {
+        "pages within the page (frames), not read": len(page.xpath(FRAMES)),
+        "filled fields of a form, not read": len(page.xpath(TYPED)),
+    }
+    # The parser has closed the tags that HTML lets stay open (p, li, td). markitdown would nest them, too deep for a
+    # long page.
+    text, title = to_markdown("HtmlConverter", as_bytes(page), ".html")
+    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *left_out_notes(left_out)])
+
+
+def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
+    """Convert the main text of a page, without menus and footers; or all of it, if none is found."""
+    import trafilatura
+
+    parsed = _parsed(decode(payload)[0])
+    page = "" if parsed is None else as_bytes(parsed).decode()
+    whole = convert_html(payload, max_bytes)
+    config = trafilatura.settings.use_config()
+    config["DEFAULT"].update({"MIN_EXTRACTED_SIZE": "1", "MIN_OUTPUT_SIZE": "1"})  # a short page, too, has a menu
+    text = trafilatura.extract(
+        page, config=config, output_format="markdown", include_links=True, include_formatting=True, favor_recall=True
+    )
+    if not text:
+        return whole._replace(notes=[*whole.notes, Note("guessed", "no main text found: the whole page is read")])
+    beside = len(whole.text.split()) - len(text.split())
+    notes = left_out_notes({"words beside the main text of a page, as in its footer, not read": max(0, beside)})
+    found = trafilatura.extract_metadata(page)
+    said = {"title": as_title(found.title or ""), "author": found.author, "date": found.date}
+    metadata = whole.metadata | {name: value for name, value in said.items() if value}
+    return Converted(text, metadata, [*whole.notes, *notes])
+
+
+def page_tree(text: str) -> Any | None:
+    """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
+    root = _parsed(text)
+    if root is None:
+        return None
+    for element in root.iter(*BLOCKS):
+        element.tag = "div"
+    for table in list(root.iter("table")):
+        _fill_merged(table)
+    return root
+
+
+def _parsed(text: str) -> Any | None:
+    """Return the tree of a page, in which no number runs into the one before it; None without any element."""
+    from lxml import etree, html
+
+    try:
+        root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
+    except etree.ParserError:
+        return None
+    for element in list(root.iter("sup")):  # the converter leaves out that it is raised: 10 to the 6th would be 106
+        number = (element.text or "").strip()
+        if not len(element) and raised(number) != number:
+            _write(element, raised(number))
+    for element in list(root.iter("math")):
+        _write_formula(element)
+    for element in root.xpath("//*[contains(@style, 'line-through')]"):
+        strike_out(element)
+    return root
+
+
+def _write_formula(math: Any) -> None:
+    """Put a formula on one line: as TeX if the page has that too, or else with signs for places above and below."""
+    tex = math.xpath("string(.//annotation[contains(@encoding, 'tex')])").strip()
+    for element in [] if tex else reversed(list(math.iter(*FORMULAS))):  # inner ones first
+        parts = ["".join(part.itertext()).strip() for part in ([element] if element.tag == "msqrt" else element)]
+        up = raised(parts[-1]) if parts else ""
+        form = f"{{}}{up}" if element.tag == "msup" and up != parts[-1] else FORMULAS[element.tag]
+        if len(parts) == FORMULAS[element.tag].count("{"):
+            _write(element, form.format(*(x if x.isalpha() or x.isdecimal() else x and f"({x})" for x in parts)))
+    for shown in math.xpath("ancestor::*[@class='katex']/*[@class='katex-html']"):  # the same again
+        shown.drop_tree()
+    _write(math, f"${tex}$" if tex else " ".join("".join(math.itertext()).split()))
+
+
+def _write(element: Any, text: str) -> None:
+    """Replace an element by a text."""
+    for child in list(element):
+        element.remove(child)
+    element.tag, element.text = "span", text
+
+
+def _fill_merged(table: Any) -> None:
+    """Put an empty cell into each row below a cell that is merged downwards.
+
+    Markdown has no merged cells: without it, the other cells of these rows would stand below the wrong headers.
+    """
+    group, below = None, dict[int, int]()  # the rows that are left of cells that are merged downwards, by column
+    for row in table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"):
+        cells, column = [cell for cell in row if cell.tag in {"td", "th"}], 0
+        now = below if row.getparent() is group else {}
+        group, below = row.getparent(), {at: rows - 1 for at, rows in now.items() if rows > 1}
+        for cell in [*cells, None]:
+            while column in now:
+                filler = row.makeelement("td", {})
+                if cell is None:
+                    row.append(filler)
+                else:
+                    cell.addprevious(filler)
+                column += 1
+            if cell is not None:
+                rows, columns = _span(cell, "rowspan", MOST_SPANNED), _span(cell, "colspan", 1)
+                below |= dict.fromkeys(range(column, column + columns), rows - 1) if rows > 1 else {}
+                column += columns
+
+
+def _span(cell: Any, name: str, of_zero: int) -> int:
+    """Return over how many rows or columns a cell goes: `of_zero` if its attribute says 0."""
+    found = DIGITS.match(cell.get(name, "").strip())
+    return min(int(found[0]) or of_zero, MOST_SPANNED) if found else 1
+
+
+def as_bytes(page: Any) -> bytes:
+    """Return the tree of a page as HTML in UTF-8."""
+    from lxml import html
+
+    return bytes(html.tostring(page, encoding="utf-8"))
