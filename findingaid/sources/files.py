@@ -44,7 +44,8 @@ from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_t
 from findingaid.sources.records import SETTLING_SECONDS
 from findingaid.sources.remote import Remote
 from findingaid.sources.tree_filter import HIDDEN, UNSELECTED, TreeFilter
-from findingaid.sources.trees import DEEPEST, archive
+from findingaid.sources.trees.archives import archive
+from findingaid.sources.trees.tree import DEEPEST
 from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
 from findingaid.text.file_metadata import file_metadata

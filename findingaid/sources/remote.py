@@ -15,7 +15,9 @@ from findingaid.sources.limits import SILENT, SILENT_SECONDS
 from findingaid.sources.local import too_large
 from findingaid.sources.patterns import shown_name
 from findingaid.sources.tree_filter import TreeFilter
-from findingaid.sources.trees import Bucket, Entry, Tree, readers, tree
+from findingaid.sources.trees.buckets import Bucket
+from findingaid.sources.trees.opening import open_tree
+from findingaid.sources.trees.tree import Entry, Tree, readers
 
 
 class Remote:
@@ -35,7 +37,7 @@ class Remote:
     def discover(self, wanted: TreeFilter) -> Discovery:
         """List the tree. Raises SourceError. A folder that cannot be listed is reported as unknown, not as deleted."""
         try:
-            opened = tree(self.address, self._options)
+            opened = open_tree(self.address, self._options)
             listed = opened.listed(wanted)
         except SourceError:
             raise
@@ -113,7 +115,7 @@ class Remote:
     def _opened(self) -> Tree:
         with self._opening:
             if self._tree is None:
-                self._tree = tree(self.address, self._options)
+                self._tree = open_tree(self.address, self._options)
             return self._tree
 
     def _reason(self, error: BaseException) -> str:

@@ -211,7 +211,7 @@ def test_a_server_whose_pages_all_differ_is_refused_at_a_limit(
 
     server = serve(answer)
     said = {"folders": "more than 10,000 folders", "entries": "more than 9 files", "seconds": "not listed within 0 s"}
-    monkeypatch.setattr("findingaid.sources.trees.Web.most_folders", 9 if limit == "folders" else 10_000)
+    monkeypatch.setattr("findingaid.sources.trees.web.Web.most_folders", 9 if limit == "folders" else 10_000)
     if limit == "entries":
         monkeypatch.setattr("findingaid.sources.limits.ENTRIES", 9)
     if limit == "seconds":
@@ -262,7 +262,7 @@ def test_a_page_of_links_without_end_cannot_be_listed(serve: Serve, monkeypatch:
         while handler.command == "GET":
             handler.wfile.write(page("x.md").encode() * 1000)
 
-    monkeypatch.setattr("findingaid.sources.trees.PAGE_BYTES", 100_000)
+    monkeypatch.setattr("findingaid.sources.trees.web.PAGE_BYTES", 100_000)
 
     with pytest.raises(SourceError, match="its page of links has more than 100,000 bytes"):
         Files(serve(answer).root).discover()
@@ -283,7 +283,7 @@ def test_a_server_that_sends_slowly_for_ever_is_left_in_time(
         while handler.command == "GET" and not stop.wait(0.02):
             handler.wfile.write(b"z" * begins)
 
-    monkeypatch.setattr("findingaid.sources.trees.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("findingaid.sources.trees.web.ANSWER_SECONDS", 0.2)
     source = Files(serve(answer).root)
     source.discover()
     begun = time.monotonic()
@@ -364,7 +364,7 @@ def test_a_local_tree_is_limited_too(tmp_path: Path, limit: str, monkeypatch: py
 
 
 def test_a_tar_that_unpacks_without_end_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("findingaid.sources.trees.UNPACKED_BYTES", 1_000_000)
+    monkeypatch.setattr("findingaid.sources.trees.archives.UNPACKED_BYTES", 1_000_000)
     for suffix, mode in ((".tgz", "w:gz"), (".tar.bz2", "w:bz2"), (".tar.xz", "w:xz")):
         path = tmp_path / f"bomb{suffix}"
         with tarfile.open(path, mode) as made:  # type: ignore[call-overload]  # one of its modes
@@ -383,7 +383,8 @@ def test_an_archive_without_end_is_not_downloaded(serve: Serve, monkeypatch: pyt
         while handler.command == "GET":
             handler.wfile.write(bytes(100_000))
 
-    monkeypatch.setattr("findingaid.sources.trees.ARCHIVE_BYTES", 1_000_000)
+    for module in ("tree", "web"):
+        monkeypatch.setattr(f"findingaid.sources.trees.{module}.ARCHIVE_BYTES", 1_000_000)
 
     with pytest.raises(SourceError, match="the archive has more than 1,000,000 bytes"):
         Files(f"zip://::{serve(answer).root}docs.zip").discover()

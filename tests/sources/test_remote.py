@@ -282,7 +282,7 @@ def test_a_server_that_falls_silent_within_a_folder_is_named(
 ) -> None:
     server = share(Sftp)
     server.put("a.md", "text")
-    monkeypatch.setattr("findingaid.sources.trees.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("findingaid.sources.trees.file_systems.ANSWER_SECONDS", 0.2)
     never = threading.Event()
 
     async def names(*_: object) -> AsyncIterator[object]:
