@@ -536,7 +536,7 @@ def test_status_lists_the_fields_of_each_corpus(cli: Cli) -> None:
     assert {field["name"]: (field["type"], field["records"]) for field in found["rows"]}["tags"] == ("list<string>", 1)
     assert "year" not in {field["name"] for field in cli.json("status", "--fields")["docs"]}
     assert "path" in table
-    assert "for every record: record_id, corpus" in table
+    assert "for every passage: record_id, corpus" in table
 
 
 def test_status_of_fields_before_the_first_run_says_what_to_do(cli: Cli) -> None:

@@ -84,6 +84,7 @@ def test_a_sentence_that_changes_a_number_a_negation_or_a_limit_is_refused(
         ("The client of the app waits for five minutes.", "The client of the app has a 5-minute wait."),
         ("All of at least 18 years vote.", "All of 18 years or more vote, of at least 18 years."),
         ("Up to 20 members vote.", "At most 20 members vote, up to 20."),
+        ("Auth tokens expire after one hour of use.", "Tokens expire after one hour."),
     ],
 )
 def test_a_sentence_that_says_its_numbers_in_other_words_is_accepted(stated: str, said: str) -> None:
