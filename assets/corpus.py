@@ -105,14 +105,16 @@ def corpus_assets(
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         forget_failure(op_context)
-        inputs = input_versions(op_context, aid.corpora[corpus])  # before the source is listed
+        publishes = published in context.selected_asset_keys
+        # Before the source is listed, and not in each run of a partition: it may read the events of all partitions.
+        inputs = {corpus: input_versions(op_context, aid.corpora[corpus])} if publishes and not stages else {}
         with in_one_line(f"{corpus}: "):
             if stages:
                 done = materialize(op_context, aid, corpus, keys, stages, config, at_once=not awaited)
             else:
                 done = index_corpus(op_context, aid, corpus, config)
         visible, failed = done.release.visible, done.failed
-        if (published in context.selected_asset_keys or Stage.RECORDS in stages) and not visible and not failed:
+        if (publishes or Stage.RECORDS in stages) and not visible and not failed:
             failed = [HELD]  # else the run is green, and its backfill red, as no event of the records is logged
         if not failed:
             yield from (dg.MaterializeResult(asset_key=asset_key(indexer.corpus, stage)) for stage in awaited)
@@ -120,8 +122,8 @@ def corpus_assets(
         if unlogged:
             sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
         log_checks(op_context, aid, done.release.checks, [corpus] if visible else [])
-        wanted = visible and published in context.selected_asset_keys
-        asked, whole = [corpus] if wanted else [], {corpus: inputs} if wanted and not stages else {}
+        wanted = visible and publishes
+        asked, whole = [corpus] if wanted else [], inputs if wanted else {}
         for event in publications(op_context, aid, done.before, {corpus: done.report}, asked, whole):
             if wanted and event.asset_key == published:
                 yield as_result(event)
