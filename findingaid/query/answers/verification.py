@@ -148,12 +148,12 @@ def swapped(sentence: str, evidence: Sequence[str], lexical: Lexical | None = No
     "Holm costs nine, Aro twelve" does not support "Aro costs nine". Statements are compared by clause. A sentence whose
     first word alone is capitalized may name nothing, so a clause may have that word as any other.
     """
-    begins = not any(map(_is_capitalized, WORD_WITHIN.findall(sentence)))
+    first_alone = not any(map(_is_capitalized, WORD_WITHIN.findall(sentence)))
     stated = [clause for text in evidence for clause in CLAUSE_END.split(text)]
     names = _names(sentence, lexical)
     for number in _numbers(sentence) if names else ():
         clauses = [clause for clause in stated if _digits(number) in map(_digits, _numbers(clause))]
-        if begins and stems(clauses, lexical or Lexical()) & names.keys():
+        if first_alone and stems(clauses, lexical or Lexical()) & names.keys():
             continue
         others = [_names(clause, lexical) for clause in clauses]
         if others and all(found and not found.keys() & names.keys() for found in others):

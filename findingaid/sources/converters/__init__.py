@@ -1,1 +1,1 @@
-"""Converters of documents to text: one module a format. They run in a process of their own, `__main__`."""
+"""Converters of documents to text: one module a format. They run in a process of their own, see `process`."""
