@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Timer
@@ -53,10 +52,10 @@ AT_ONCE = 1_000
 """Rows that are fetched at once."""
 
 LARGEST = 2**63
-"""Bound of numbers that a driver takes."""
+"""Bound of numbers that the driver of SQLite takes."""
 
-NUMBERS = (int, float, Decimal)
-"""Types of ids that are compared as numbers; others, such as dates, are compared as text."""
+SAME_AS_TEXT = (int, str)
+"""Types of ids that are made of their text again. Of others, the value that the database gave is kept."""
 
 IN_A_FILE = re.compile(r"((?:sqlite|duckdb):///)([^/:].*)")
 """Address of a database in a file that is named by a relative path."""
@@ -122,9 +121,10 @@ class Database:
         failures: list[Failure] = []
         nameless = 0
         shape = self._shape
+        self._values.clear()
         with self._opened() as rows:
             for row in rows.all([self.id, self.updated] if self.updated else shape.columns):
-                artifact_id = as_id(plain_value(row[self.id]))
+                artifact_id = self._named(row[self.id])
                 nameless += not artifact_id
                 if not artifact_id:
                     continue
@@ -158,7 +158,7 @@ class Database:
         except SourceError as error:
             raise ReadError(str(error), "unreadable") from error
         if row is None:
-            raise ReadError("no longer in the database", "missing")
+            raise ReadError(f"no row has this {self.id}: if there is one, cast {self.id} to text in a query", "missing")
         artifact = self._artifact(artifact_id, row)
         require_size(payload_bytes(artifact.raw), self.max_bytes)
         return artifact
@@ -183,15 +183,32 @@ class Database:
     def _find(self, artifact_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         """Return the rows that are there, by id."""
         shape = self._shape
+        wanted = [*artifact_ids]
         with self._opened() as rows:
-            values = [value for artifact_id in artifact_ids for value in rows.values_of(artifact_id, shape.kind)]
-            found = rows.some(shape.columns, self.id, values, as_text=shape.kind not in {str, *NUMBERS, bytes})
-        return {as_id(plain_value(row[self.id])): row for row in found}
+            if shape.kind not in SAME_AS_TEXT and not self._values.keys() >= {*wanted}:
+                for row in rows.all([self.id]):
+                    self._named(row[self.id])
+            known = [self._values[each] for each in wanted if each in self._values]
+            made = [value for each in wanted for value in rows.values_of(each, shape.kind)]
+            found = rows.some(shape.columns, self.id, made + known)
+        return {self._named(row[self.id]): row for row in found}
+
+    def _named(self, value: Any) -> str:
+        """Return the id of a row with this value in the column of ids, and keep the value if its text is another."""
+        artifact_id = as_id(plain_value(value))
+        if artifact_id and type(value) not in SAME_AS_TEXT:
+            self._values[artifact_id] = value
+        return artifact_id
 
     @cached_property
     def _order(self) -> list[str]:
         """The ids of the last listing, sorted."""
         return []
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        """The values of the column of ids that are not `SAME_AS_TEXT`, by id."""
+        return {}
 
     @cached_property
     def _ahead(self) -> dict[str, tuple[float, Mapping[str, Any] | None]]:
@@ -307,18 +324,19 @@ class _Rows:
     def values_of(self, artifact_id: str, kind: type) -> Iterator[Any]:
         """Yield what a row with this id may have in the column of ids.
 
-        That is one value of its type, and in SQLite, where each row may have a type of its own, one of every type.
+        That is one value of a type that is `SAME_AS_TEXT`, and in SQLite, where each row may have a type of its own,
+        one of every type.
         """
-        types: Sequence[Any] = (kind,) if kind in NUMBERS else ()
-        if self.connection.dialect.name == "sqlite":
-            yield artifact_id
-            yield artifact_id.encode()
-            types = (int, float)
-        elif not types:
-            yield artifact_id
-        for each in types:
+        if self.connection.dialect.name != "sqlite":
+            if kind in SAME_AS_TEXT:
+                with suppress(ValueError):  # no number
+                    yield kind(artifact_id)
+            return
+        yield artifact_id
+        yield artifact_id.encode()
+        for number in (int, float):
             with suppress(ValueError, ArithmeticError):  # a text
-                value = each(artifact_id)
+                value = number(artifact_id)
                 if math.isfinite(value) and abs(value) < LARGEST:
                     yield value
 
@@ -334,15 +352,12 @@ class _Rows:
                 return
             yield from map(_by_name, batch)
 
-    def some(
-        self, columns: Sequence[str], name: str, values: Sequence[Any], *, as_text: bool
-    ) -> list[Mapping[str, Any]]:
-        """Return these columns of the rows that have one of the values, or its text, in the column `name`."""
-        from sqlalchemy import String, cast, column
+    def some(self, columns: Sequence[str], name: str, values: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """Return these columns of the rows that have one of the values in the column `name`."""
+        from sqlalchemy import column
 
-        found = cast(column(name), String) if as_text else column(name)
         with self._limited():
-            rows = self.connection.execute(self._select(*columns).where(found.in_(values))).mappings().all()
+            rows = self.connection.execute(self._select(*columns).where(column(name).in_(values))).mappings().all()
         return list(map(_by_name, rows))
 
     def _select(self, *columns: str | TextClause) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 import math
@@ -537,23 +538,41 @@ def columns_of(columns: Columns) -> tuple[str, ...]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a cell's value as JSON can hold it.
+    """Return a cell's value as JSON can hold it, also within lists and mappings.
 
-    Missing values of pandas and numpy become None, like numbers that are not finite; arrays and sets become lists, and
-    integers that do not fit 64 bits become text. So do bytes, as which some programs write text to Parquet; those that
+    Missing values of pandas and numpy become None, like numbers that are not finite; arrays and sets become lists.
+    Numbers that JSON would change become text. So do bytes, as which some programs write text to Parquet; those that
     are not UTF-8 become None.
     """
-    if isinstance(value, bytes | memoryview):
-        return _utf8(bytes(value))
-    if isinstance(value, set | frozenset):
-        return sorted(map(plain_value, value), key=to_json)
-    if isinstance(value, Decimal):
-        return plain_value(float(value) if value % 1 else int(value)) if value.is_finite() else None
+    match value:
+        case bytes() | bytearray() | memoryview():
+            return _utf8(bytes(value))
+        case set() | frozenset():
+            return sorted(map(plain_value, value), key=to_json)
+        case list() | tuple():
+            return [*map(plain_value, value)]
+        case Mapping():
+            return {key: plain_value(each) for key, each in value.items()}
+        case Decimal():
+            return _decimal(value) if value.is_finite() else None
+        case dt.time() if value.tzinfo:
+            return value.isoformat()
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if hasattr(value, "tolist"):
         return plain_value(value.tolist())
     return _fitting(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _decimal(value: Decimal) -> float | int | str:
+    """Return a number as an integer of 64 bits or a float if these are written as it is, else its digits."""
+    whole = value == value.to_integral_value()
+    if whole and LEAST <= value < MOST:
+        return int(value)
+    if not whole and Decimal(repr(float(value))) == value:
+        return float(value)
+    digits = f"{value:f}"
+    return digits if whole else digits.rstrip("0")
 
 
 def _utf8(value: bytes) -> str | None:
@@ -563,14 +582,20 @@ def _utf8(value: bytes) -> str | None:
 
 
 def binary_notes(values: Mapping[str, Any]) -> Iterator[Note]:
-    """Yield a note that names the columns whose bytes are not text."""
-    columns = [
-        column
-        for column, value in values.items()
-        if isinstance(value, bytes | memoryview) and _utf8(bytes(value)) is None
-    ]
-    if columns:
+    """Yield a note that names the columns with bytes that are not text."""
+    if columns := [column for column, value in values.items() if _has_binary(value)]:
         yield Note("binary_values", f"bytes that are not text, left out (column {', '.join(columns)})")
+
+
+def _has_binary(value: Any) -> bool:
+    match value:
+        case bytes() | bytearray() | memoryview():
+            return _utf8(bytes(value)) is None
+        case list() | tuple() | set() | frozenset():
+            return any(map(_has_binary, value))
+        case Mapping():
+            return any(map(_has_binary, value.values()))
+    return False
 
 
 def _is_unicode(text: str) -> bool:

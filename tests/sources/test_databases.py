@@ -84,7 +84,7 @@ def test_each_row_is_an_artifact_with_its_text_and_its_other_columns(base: Base)
     assert [two.metadata[k] for k in ("team", "price")] == [None, 7]
     assert base.source(fields="team").read("1").metadata == {"team": "heating"}
     assert base.source(text=()).read("1").raw["body"] == "The boiler is cold."  # type: ignore[index]
-    with pytest.raises(ReadError, match="no longer in the database"):
+    with pytest.raises(ReadError, match="no row has this id"):
         source.read("4")
     assert source.listing("x") is None
 
@@ -294,6 +294,29 @@ def test_ids_are_text_or_any_other_type_of_the_database(base: Base) -> None:
     days = base.source(table="days", id="day", text="body")
     assert [*stamps(days)] == ["2026-11-26"]
     assert days.read("2026-11-26").raw == "A Thursday."
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "artifact_id"),
+    [
+        ("TIMESTAMP", "'2024-01-01 00:00:00.123'", "2024-01-01 00:00:00.123000"),
+        ("DECIMAL(38,19)", "1.1000000000000000001", "1.1000000000000000001"),
+        ("DECIMAL(38,1)", "12345678901234567890.5", "12345678901234567890.5"),
+        ("BOOLEAN", "true", "True"),
+        ("UUID", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    ],
+)
+def test_rows_are_found_again_by_ids_that_are_written_otherwise_in_the_database(
+    base: Base, kind: str, value: str, artifact_id: str
+) -> None:
+    if base.url.startswith("sqlite"):
+        pytest.skip("it has no such types")
+    base.run(f"CREATE TABLE keyed (id {kind}, body VARCHAR)", f"INSERT INTO keyed VALUES ({value}, 'Found.')")
+
+    listed = base.source(table="keyed")
+    assert [*stamps(listed)] == [artifact_id]
+    assert listed.read(artifact_id).raw == "Found."
+    assert base.source(table="keyed").read(artifact_id).raw == "Found."  # another process has not listed the rows
 
 
 def test_a_statement_that_takes_too_long_is_stopped(base: Base) -> None:

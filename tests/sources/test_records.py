@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC
+from datetime import time as time_of_day
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -494,6 +497,33 @@ def test_bytes_in_a_table_are_text_if_they_can_be_and_are_noted_if_not(tmp_path:
     assert (one.raw, one.metadata, one.notes) == ("März", {"owner": "Ada"}, ())
     assert (two.raw, two.metadata) == ("", {"owner": None})
     assert [str(note) for note in two.notes] == ["bytes that are not text, left out (column text, owner)"]
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (Decimal("1e28"), str(10**28)),
+        (Decimal(10**37 + 1), str(10**37 + 1)),
+        (Decimal("0.1234567890123456789"), "0.1234567890123456789"),
+        (Decimal("2.50"), 2.5),
+        (Decimal(7), 7),
+        ([b"ab", {"a": 2**64, "b": float("nan")}], ["ab", {"a": str(2**64), "b": None}]),
+        (time_of_day(10, tzinfo=UTC), "10:00:00+00:00"),
+    ],
+)
+def test_no_value_of_a_row_is_changed_or_stops_the_others(value: object, read: object) -> None:
+    source = Records([{"id": "a", "value": value}, {"id": "b", "value": None}])
+
+    assert [listing.artifact_id for listing in source.discover().listings] == ["a", "b"]
+    assert source.read("a").raw == {"id": "a", "value": read}
+
+
+def test_bytes_that_are_not_text_are_named_within_lists_too() -> None:
+    source = Records([{"id": "a", "value": [b"ab", b"\xff"]}])
+    source.discover()
+
+    assert source.read("a").raw == {"id": "a", "value": ["ab", None]}
+    assert [note.kind for note in source.read("a").notes] == ["binary_values"]
 
 
 def test_repeated_columns_of_parquet_and_of_a_frame_are_refused(tmp_path: Path) -> None:
