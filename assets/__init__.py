@@ -13,6 +13,7 @@ from findingaid_dagster.assets.disclosure import (
 from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run, forget_failure, known_failures, log_failed
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import (
+    PUBLISHED,
     SOURCE,
     Keys,
     add_partitions,
@@ -25,21 +26,16 @@ from findingaid_dagster.assets.keys import (
     select_artifacts,
 )
 from findingaid_dagster.assets.partitions import read_partitions
-from findingaid_dagster.assets.published import (
-    Inputs,
-    changed_publications,
-    input_versions,
-    publications,
-    read_published,
-    usage_numbers,
-)
+from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
 from findingaid_dagster.assets.sync import changed_versions, missing_partitions, sync
+from findingaid_dagster.assets.upstream import Inputs, input_versions
 
 __all__ = [
     "FAILED_TAG",
     "HELD",
+    "PUBLISHED",
     "SOURCE",
     "AssetData",
     "Inputs",

@@ -40,9 +40,10 @@ from findingaid_dagster.assets.keys import (
     keys_of,
     select_artifacts,
 )
-from findingaid_dagster.assets.published import as_result, input_versions, publications, read_published
+from findingaid_dagster.assets.published import as_result, publications, read_published
 from findingaid_dagster.assets.specs import Translation, published_spec, stage_spec, translated, unchanged
 from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.assets.upstream import Inputs, input_versions
 from findingaid_dagster.internals.definitions import awaited_assets
 from findingaid_dagster.internals.events import log_asset_events
 from findingaid_dagster.internals.partitions import drop_partitions
@@ -106,13 +107,13 @@ def corpus_assets(
         op_context = context.op_execution_context
         forget_failure(op_context)
         publishes = published in context.selected_asset_keys
-        # Before the source is listed, and not in each run of a partition: it may read the events of all partitions.
-        inputs = {corpus: input_versions(op_context, aid.corpora[corpus])} if publishes and not stages else {}
+        # Before the source is listed, and for a part that the run does not make, not at all: it may read many events.
+        inputs = input_versions(op_context, indexer.corpus, stages or [*indexer.corpus.stages, PUBLISHED])
         with in_one_line(f"{corpus}: "):
             if stages:
-                done = materialize(op_context, aid, corpus, keys, stages, config, at_once=not awaited)
+                done = materialize(op_context, aid, corpus, keys, stages, config, inputs, at_once=not awaited)
             else:
-                done = index_corpus(op_context, aid, corpus, config)
+                done = index_corpus(op_context, aid, corpus, config, inputs)
         visible, failed = done.release.visible, done.failed
         if (publishes or Stage.RECORDS in stages) and not visible and not failed:
             failed = [HELD]  # else the run is green, and its backfill red, as no event of the records is logged
@@ -120,10 +121,10 @@ def corpus_assets(
             yield from (dg.MaterializeResult(asset_key=asset_key(indexer.corpus, stage)) for stage in awaited)
         unlogged = [stage for stage in done.unlogged if stage is not Stage.RECORDS or visible]
         if unlogged:
-            sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews)
+            sync(op_context, aid.indexer(corpus), done.built, unlogged, aid.previews, inputs=inputs)
         log_checks(op_context, aid, done.release.checks, [corpus] if visible else [])
         wanted = visible and publishes
-        asked, whole = [corpus] if wanted else [], inputs if wanted else {}
+        asked, whole = [corpus] if wanted else [], {corpus: inputs[PUBLISHED]} if wanted and not stages else {}
         for event in publications(op_context, aid, done.before, {corpus: done.report}, asked, whole):
             if wanted and event.asset_key == published:
                 yield as_result(event)
@@ -162,6 +163,7 @@ def materialize(
     keys: list[str],
     stages: list[Stage],
     config: MaterializeConfig,
+    inputs: Mapping[str, Inputs],
     *,
     at_once: bool,
 ) -> Materialized:
@@ -196,7 +198,7 @@ def materialize(
                 absent += [x.artifact_id for x in report.skipped if x.artifact_id not in report.newly_skipped]
                 done = list(map(Keys().key_of, ids))
                 if logged:
-                    sync(context, indexer, done, logged, aid.previews)
+                    sync(context, indexer, done, logged, aid.previews, inputs=inputs)
                 built += done
                 total += report
         if buckets:
@@ -236,7 +238,11 @@ def _plan(run: Run, corpus: str, keys: Collection[str], config: MaterializeConfi
 
 
 def index_corpus(
-    context: dg.OpExecutionContext, aid: FindingAid, corpus: str, config: MaterializeConfig
+    context: dg.OpExecutionContext,
+    aid: FindingAid,
+    corpus: str,
+    config: MaterializeConfig,
+    inputs: Mapping[str, Inputs],
 ) -> Materialized:
     """Bring a whole corpus up to date and publish: build what is stale, and remove what its source does not have."""
     at_once, total, before, release = False, CorpusReport(), {}, ReleaseResult(None, ())
@@ -253,7 +259,8 @@ def index_corpus(
                 case BatchBuilt(_, ids, report):
                     _log_batch(context, corpus, ids)
                     if at_once:
-                        sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                        done = list(map(Keys().key_of, ids))
+                        sync(context, indexer, done, previews=aid.previews, inputs=inputs, visible=False)
                         log_failed(context, indexer, report.failed)
                 case Finished(_, total):
                     if total.error:
@@ -265,7 +272,7 @@ def index_corpus(
     failed = list(map(str, total.failed))
     log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
-    sync(context, indexer, previews=aid.previews, visible=release.visible)
+    sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, whole=True)
     log_failed(context, indexer, total.failed)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)

@@ -19,11 +19,9 @@ from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents, read_contents
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
-from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata, upstream_of
-from findingaid_dagster.internals.events import current_data_version, event_pointer, spec_inputs
-
-INPUT = "dagster/input_data_version/"
-POINTER = "dagster/input_event_pointer/"
+from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata
+from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, logged_inputs
+from findingaid_dagster.internals.events import event_pointer
 
 
 def read_published(aid: FindingAid) -> dict[str, Contents]:
@@ -34,37 +32,36 @@ def read_published(aid: FindingAid) -> dict[str, Contents]:
     return aid.store.retried(lambda: {corpus: read_contents(records, corpus) for corpus in aid.corpora})
 
 
-@dataclass(frozen=True)
-class InputVersion:
-    """Data version of an asset that the published records are made from, and the highest event id at that time."""
-
-    data_version: str
-    pointer: int = field(compare=False)
-
-
-Inputs = Mapping[str, InputVersion]
-"""Assets of others, and the versions of them that the published records of a corpus were made from."""
+LOOKED_BACK = 100
+"""Latest events of published records among which that of a version is sought that was rolled back to."""
 
 
 @dataclass(frozen=True)
-class LastPublication:
-    """Last event of the published records of a corpus, with the mark of the publish; empty if there is none."""
+class LoggedPublication:
+    """Event of the published records of a corpus, with the mark of the publish; empty if there is none."""
 
     mark: str | None = None
     data_version: str | None = None
     inputs: Inputs = field(default_factory=dict)
 
 
-def last_publication(instance: dg.DagsterInstance, of: Corpus) -> LastPublication:
-    """Return the last event of the published records of a corpus."""
-    event = instance.get_latest_materialization_event(asset_key(of, PUBLISHED))
-    if event is None or event.asset_materialization is None:
-        return LastPublication()
-    mark, tags = event.asset_materialization.metadata.get("published"), event.asset_materialization.tags or {}
-    versions = {name.removeprefix(INPUT): found for name, found in tags.items() if name.startswith(INPUT)}
-    inputs = {asset: InputVersion(found, int(tags[f"{POINTER}{asset}"])) for asset, found in versions.items()}
-    inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
-    return LastPublication(str(mark.value) if mark else None, tags.get("dagster/data_version"), inputs)
+def logged_publications(instance: dg.DagsterInstance, of: Corpus, limit: int) -> list[LoggedPublication]:
+    """Return the latest events of the published records of a corpus, newest first."""
+    records = instance.fetch_materializations(asset_key(of, PUBLISHED), limit=limit).records
+    return [_logged(of, record.asset_materialization) for record in records if record.asset_materialization]
+
+
+def _logged(of: Corpus, event: dg.AssetMaterialization) -> LoggedPublication:
+    mark, version = event.metadata.get("published"), (event.tags or {}).get("dagster/data_version")
+    inputs = logged_inputs(event, [asset_key(of, Stage.RECORDS)])
+    return LoggedPublication(str(mark.value) if mark else None, version, inputs)
+
+
+def _inputs_of(instance: dg.DagsterInstance, of: Corpus, data_version: str) -> Inputs:
+    """Return the inputs of the last event with this data version, as after a rollback, or else of the last event."""
+    found = logged_publications(instance, of, LOOKED_BACK)
+    same = [event for event in found if event.data_version == data_version]
+    return next((event.inputs for event in [*same, *found]), {})
 
 
 def publication(
@@ -90,8 +87,7 @@ def publication(
         "dagster/code_version": CODE_VERSION,
         "dagster/data_version": now.digest,
         "dagster/data_version_is_user_provided": "true",
-        **{f"{INPUT}{asset}": found.data_version for asset, found in inputs.items()},
-        **{f"{POINTER}{asset}": str(found.pointer) for asset, found in inputs.items()},
+        **input_tags(inputs),
     }
     how = "published" if aid.publisher.rolled_back() is None else "rolled back"
     metadata = {"by": how, **counts, "published": mark, **event_metadata(of, PUBLISHED, aid.store.uri)}
@@ -108,21 +104,14 @@ def publications(
 ) -> list[dg.AssetMaterialization]:
     """Return an event for each corpus whose published records changed, and for those `asked`, with a run's numbers.
 
-    `before` are the contents that readers saw before the run. `inputs` has the `input_versions` of each corpus that it
-    published as a whole, read before the source was listed.
+    `before` are the contents that readers saw before the run. `inputs` has the inputs of each corpus that it published
+    as a whole, with their versions from before the source was listed.
     """
     seconds = run_seconds(context)
     return [
         event.with_metadata({**event.metadata, **numbers_of(reports.get(event.asset_key.path[-2]), seconds)})
         for event in changed_publications(aid, context.instance, before, asked, inputs)
     ]
-
-
-def input_versions(context: dg.OpExecutionContext, of: Corpus) -> dict[str, InputVersion]:
-    """Map the assets of others that the published records are made from to their current versions."""
-    pointer = event_pointer(context.instance)
-    keys = {*upstream_of(of), *spec_inputs(context, asset_key(of, PUBLISHED))} - {asset_key(of, Stage.RECORDS)}
-    return {key.to_user_string(): InputVersion(current_data_version(context.instance, key), pointer) for key in keys}
 
 
 def changed_publications(
@@ -134,18 +123,25 @@ def changed_publications(
 ) -> list[dg.AssetMaterialization]:
     """Return an event for each corpus whose last event differs from what readers see, and for those `asked`.
 
-    `inputs` has, by corpus, the versions of the assets of others that the published records were made from now.
+    `inputs` has, by corpus, the versions of the assets of others that the published records were made from now. Other
+    records keep those of their last event, and new ones, as of a run of some artifacts, those of the event before.
     """
     served = aid.publisher.mark()  # before the contents are read: a later publish changes it
-    events = {name: last_publication(instance, of) for name, of in aid.corpora.items()}
-    made = {name: {**last.inputs, **inputs.get(name, {})} for name, last in events.items()}
-    due = {*asked, *(name for name, last in events.items() if made[name] != last.inputs)}
-    if served is None or (not due and all(last.mark == served for last in events.values())):
+    last = {
+        of.name: next(iter(logged_publications(instance, of, 1)), LoggedPublication()) for of in aid.corpora.values()
+    }
+    due = {*asked, *(name for name, made in inputs.items() if made != last[name].inputs)}
+    if served is None or (not due and all(event.mark == served for event in last.values())):
         return []
+    contents = {
+        corpus: now
+        for corpus, now in read_published(aid).items()
+        if corpus in due or (now.digest != last[corpus].data_version and not _is_held_back(aid, corpus, now))
+    }
+    made = {name: _inputs_of(instance, aid.corpora[name], now.digest) for name, now in contents.items()} | {**inputs}
     return [
         publication(instance, aid.corpora[corpus], aid, now, served, before.get(corpus), made[corpus])
-        for corpus, now in read_published(aid).items()
-        if corpus in due or (now.digest != events[corpus].data_version and not _is_held_back(aid, corpus, now))
+        for corpus, now in contents.items()
     ]
 
 

@@ -5,6 +5,7 @@ materialization from the UI, and an instance that is behind because the CLI did 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -21,7 +22,6 @@ from findingaid_dagster.assets.keys import (
     add_partitions,
     asset_key,
     deps_of,
-    inputs_of,
     keys_in_use,
     keys_of,
 )
@@ -29,15 +29,14 @@ from findingaid_dagster.assets.metadata import first_rows, metadata_of, shown_ar
 from findingaid_dagster.assets.partitions import Partition, read_partitions, read_selected
 from findingaid_dagster.assets.source import observation
 from findingaid_dagster.assets.specs import event_metadata, record_columns
+from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, made_from_others
 from findingaid_dagster.internals.events import (
-    current_data_version,
     event_pointer,
     failed_attempts,
     latest_event_ids,
     log_asset_events,
     log_planned,
     logged_data_versions,
-    spec_inputs,
 )
 from findingaid_dagster.internals.partitions import delete_partitions, drop_partitions
 
@@ -52,7 +51,9 @@ def sync(
     again: Collection[Stage] | None = None,
     previews: bool = False,
     *,
+    inputs: Mapping[str, Inputs],
     visible: bool = True,
+    whole: bool = False,
 ) -> None:
     """Log everything about the partitions with these keys, or the whole corpus, that the instance does not know yet.
 
@@ -61,6 +62,9 @@ def sync(
     Records are logged only if readers see them, as `visible` tells; in the middle of a run Dagster shows them as in
     progress. Artifacts that failed are not logged, nor outdated ones. Texts are logged only with `previews`. The whole
     corpus is divided anew if it has grown beyond its limit, or has shrunk below it.
+
+    `inputs` has the `input_versions` of each stage from before the source was listed. After a run over the `whole`
+    corpus, what it found unchanged is logged, too, if Dagster knows it as made from other versions.
     """
     instance, of = context.instance, indexer.corpus
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
@@ -77,11 +81,14 @@ def sync(
     if again is None or Stage.ARTIFACTS in again:
         observed = _observe(context, of, partitions, asked)
     failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
+    others: dict[Stage, set[str]] = {}
     if again is None:
         wiped = missing_partitions(instance, of, partitions) if keys is None else set()
-        unknown = observed.union(wiped, *failed.values(), *changed.values())
+        if whole:
+            others = {x: made_from_others(instance, of, x, inputs.get(x, {})) for x in of.stages}
+        unknown = observed.union(wiped, *failed.values(), *changed.values(), *others.values())
         partitions = {key: found for key, found in partitions.items() if key in unknown}
-    due = _due(instance, indexer, partitions, observed, failed, again)
+    due = _due(instance, indexer, partitions, observed, failed, others, again)
     if not visible:
         del due[Stage.RECORDS]
     told = sorted(set().union(*due.values()))
@@ -91,6 +98,7 @@ def sync(
             context,
             indexer,
             {stage: [part[key] for key in of_stage if key in part] for stage, of_stage in due.items()},
+            inputs,
             previews,
         )
         if len(told) > LOGGED_AT_ONCE:
@@ -153,13 +161,17 @@ def _division(keys: Keys) -> str:
 
 
 def _log(
-    context: dg.OpExecutionContext, indexer: Indexer, due: Mapping[Stage, Sequence[Partition]], previews: bool
+    context: dg.OpExecutionContext,
+    indexer: Indexer,
+    due: Mapping[Stage, Sequence[Partition]],
+    inputs: Mapping[str, Inputs],
+    previews: bool,
 ) -> None:
     """Log a materialization of each stage, in order, for the partitions that are due."""
     wanted = {artifact_id for of in due.values() for partition in of for artifact_id in shown_artifacts(partition)}
     shown = first_rows(indexer, due, wanted)
     for stage, partitions in due.items():
-        pointer, added = event_pointer(context.instance), _added_inputs(context, indexer.corpus, stage)
+        pointer, added = event_pointer(context.instance), inputs.get(stage, {})
         events = [
             _event(indexer, stage, partition, pointer, added, metadata_of(stage, partition, shown[stage], previews))
             for partition in partitions
@@ -167,15 +179,6 @@ def _log(
         if events:
             events[-1] = events[-1].with_metadata({**events[-1].metadata, **_of_table(indexer, stage, previews)})
         log_asset_events(context, events)
-
-
-def _added_inputs(context: dg.OpExecutionContext, of: Corpus, stage: Stage) -> dict[dg.AssetKey, str]:
-    """Map each input that is in the spec of the code location, and is not findingaid's own, to its data version.
-
-    Without its version in each event, Dagster would call it a new dependency, and the partition stale, for ever.
-    """
-    added = spec_inputs(context, asset_key(of, stage)).difference(inputs_of(of, stage))
-    return {key: current_data_version(context.instance, key) for key in added}
 
 
 def _log_unsettled(
@@ -238,11 +241,13 @@ def _due(
     partitions: Mapping[str, Partition],
     observed: Collection[str],
     failed: Mapping[Stage, set[str]],
+    others: Mapping[Stage, set[str]],
     again: Collection[Stage] | None,
 ) -> dict[Stage, list[str]]:
     """Map each stage, in order, to the partitions whose materialization is to be logged.
 
     Those that Dagster shows as `failed` are among them if the ledger has their output: no other event takes that back.
+    So are those that it knows as made from `others` of the inputs that a team gave the stage.
     """
     of, wanted = indexer.corpus, list(partitions)
     ids = {stage: latest_event_ids(instance, asset_key(of, stage), wanted) for stage in of.stages}
@@ -256,7 +261,9 @@ def _due(
         }
         # A stage must name the new version of an input, even if its own output is unchanged.
         stale = changed[stage].union(
-            *(changed[dep] for dep in deps_of(of, stage)), observed if stage is Stage.ARTIFACTS else ()
+            *(changed[dep] for dep in deps_of(of, stage)),
+            observed if stage is Stage.ARTIFACTS else (),
+            others.get(stage, set()).intersection(partitions),
         )
         stale |= {
             key for key in partitions for dep in deps_of(of, stage) if ids[dep].get(key, 0) > ids[stage].get(key, 0)
@@ -322,22 +329,22 @@ def _event(
     stage: Stage,
     partition: Partition,
     pointer: int,
-    added: Mapping[dg.AssetKey, str],
+    added: Inputs,
     metadata: Mapping[str, Any],
 ) -> dg.AssetMaterialization:
     """Return the event of one partition; `added` are inputs that a team gave the asset, with their data versions."""
     own = {asset_key(indexer.corpus, dep): partition.input_version(dep) for dep in deps_of(indexer.corpus, stage)}
     if stage is Stage.ARTIFACTS:
         own = {asset_key(indexer.corpus, SOURCE): partition.stamp_version()}
-    inputs = {asset.to_user_string(): found for asset, found in {**own, **added}.items()}
+    inputs = {**{asset.to_user_string(): InputVersion(found, pointer) for asset, found in own.items()}, **added}
     if partition.is_bucket and not partition.is_complete(stage):
-        pointer = -1  # before all events, so that Dagster takes each input for a new one, and the bucket for stale
+        # Before all events, so that Dagster takes each input for a new one, and the bucket for stale.
+        inputs = {asset: replace(found, pointer=-1) for asset, found in inputs.items()}
     tags = {
         "dagster/code_version": indexer.recipe.code_version(stage),
         "dagster/data_version": partition.version(stage) or "",
         "dagster/data_version_is_user_provided": "true",
-        **{f"dagster/input_data_version/{asset}": found for asset, found in inputs.items()},
-        **{f"dagster/input_event_pointer/{asset}": str(pointer) for asset in inputs},
+        **input_tags(inputs),
     }
     return dg.AssetMaterialization(
         asset_key(indexer.corpus, stage), partition=partition.key, tags=tags, metadata=metadata

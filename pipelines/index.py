@@ -10,6 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from findingaid.aid import FindingAid
+from findingaid.corpus import Corpus
 from findingaid.errors import ConfigError, SourceError
 from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
@@ -20,6 +21,7 @@ from findingaid.model import Listing, Stage
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid_dagster.assets import (
     HELD,
+    PUBLISHED,
     Inputs,
     Keys,
     artifact_id_of,
@@ -56,7 +58,7 @@ class _Build:
     """Batches of stale artifacts of one corpus, to be built by one step; `number` says which of how many steps.
 
     With an executor of the library, one step has all batches, and otherwise one. The events of a batch are logged
-    `at_once` if each artifact has a partition of its own.
+    `at_once` if each artifact has a partition of its own. They name the `inputs` of each stage.
     """
 
     corpus: str
@@ -64,17 +66,18 @@ class _Build:
     options: BuildOptions
     number: str
     at_once: bool
+    inputs: Mapping[str, Inputs]
 
 
 @dataclass(frozen=True)
 class _Discovered:
-    """Plan of a corpus, or why it has none, and `inputs`, the versions of the assets that its source is made from.
+    """Plan of a corpus, or why it has none, and `inputs`, by part, the versions of the assets that it is made from.
 
     They were read before the source was listed, since an asset may change while the run works.
     """
 
     plan: CorpusPlan | str
-    inputs: Inputs
+    inputs: Mapping[str, Inputs]
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _plans(
 def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingAid) -> Iterator[Any]:
     key = _partition_of(context.run.tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
-    inputs = {corpus: input_versions(context, aid.corpora[corpus]) if keeps_history() else {} for corpus in corpora}
+    inputs = {corpus: _input_versions(context, aid.corpora[corpus]) for corpus in corpora}
     with aid.open_run(context.run_id, context.log.warning) as run:
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
@@ -166,7 +169,7 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
             batches = list(map(list, plan.steps()))
             steps = [batches] if batches and aid.executor else [[batch] for batch in batches]
             for number, step in enumerate(steps):
-                work = _Build(corpus, step, options, f"{number + 1} of {len(steps)}", at_once)
+                work = _Build(corpus, step, options, f"{number + 1} of {len(steps)}", at_once, inputs[corpus])
                 yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
             for number, ids in enumerate(plan.removals()):
                 yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
@@ -177,6 +180,10 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
             },
             "plans",
         )
+
+
+def _input_versions(context: dg.OpExecutionContext, of: Corpus) -> Mapping[str, Inputs]:
+    return input_versions(context, of, [*of.stages, PUBLISHED]) if keeps_history() else {}
 
 
 def _begun(run: Run, plan: CorpusPlan | SourceError, force: bool) -> CorpusPlan | SourceError:
@@ -206,7 +213,8 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
                 for failure in report.failed:
                     context.log.error(f"{work.corpus}: {failure}")
                 if work.at_once:
-                    sync(context, indexer, list(map(Keys().key_of, ids)), previews=aid.previews, visible=False)
+                    done = list(map(Keys().key_of, ids))
+                    sync(context, indexer, done, previews=aid.previews, inputs=work.inputs, visible=False)
                     log_failed(context, indexer, report.failed)
                 total += report
         return work.corpus, total
@@ -229,12 +237,13 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
         closed = run.close([corpus for corpus, report in reports.items() if report.active])
         if keeps_history():
             planned = [corpus for corpus, report in reports.items() if report.error is None]
+            whole = [corpus for corpus in planned if not plans[corpus].plan.partial]
             for corpus in planned:
-                sync(context, run.indexer(corpus), previews=aid.previews, visible=closed.visible)
+                told = partial(sync, inputs=plans[corpus].inputs, visible=closed.visible, whole=corpus in whole)
+                told(context, run.indexer(corpus), previews=aid.previews)
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
             log_checks(context, aid, closed.checks)
-            whole = [corpus for corpus in planned if closed.visible and not plans[corpus].plan.partial]
-            inputs = {corpus: plans[corpus].inputs for corpus in whole}
+            inputs = {corpus: plans[corpus].inputs[PUBLISHED] for corpus in whole if closed.visible}
             log_asset_events(context, publications(context, aid, before, reports, inputs=inputs))
         if closed.held:
             context.log.warning(HELD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import dagster as dg
@@ -128,6 +128,18 @@ def latest_event_ids(
     kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
     wanted = None if partitions is None else set(partitions)
     return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
+
+
+def latest_materializations(
+    instance: dg.DagsterInstance, asset: dg.AssetKey
+) -> Iterator[tuple[str, dg.AssetMaterialization]]:
+    """Yield the latest materialization of each partition of an asset, with the key of the partition."""
+    ids = list(latest_event_ids(instance, asset).values())
+    for start in range(0, len(ids), BATCH_SIZE):
+        wanted = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + BATCH_SIZE])
+        for record in instance.fetch_materializations(wanted, limit=BATCH_SIZE).records:
+            if record.partition_key is not None and record.asset_materialization:
+                yield record.partition_key, record.asset_materialization
 
 
 FAILED = (dg.DagsterRunStatus.FAILURE,)
