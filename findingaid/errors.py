@@ -174,13 +174,13 @@ def one_line(error: BaseException) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with terminal control and invisible characters as escapes: \\x1b, \\u202e."""
-    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Return a text with terminal control and invisible characters as escapes, such as \\x1b, and line ends as \\n."""
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
 def visible_line(text: str) -> str:
-    """Return a text as one line: as `visible`, with tabs and line feeds as escapes too. An id may contain either."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    """Return a text as one line: as `visible`, with tabs and line ends as escapes too. An id may contain them."""
+    return visible(text.replace("\r", "\\r")).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def brief(text: str, most: int = 80) -> str:

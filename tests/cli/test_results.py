@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from findingaid.cli.results import LINES, Highlighter, editor_command, mark_passage
+from findingaid.errors import visible, visible_line
 from findingaid.model import CLAIM, SUMMARY, Hit, Raw, Surface, SurfacePlan
 from findingaid.query.lookup.places import Location
 from findingaid.query.search.hits import drop_repeats, group_by_artifact
@@ -243,6 +244,11 @@ def test_a_long_line_is_cut_around_the_word() -> None:
 def test_a_passage_is_marked_also_without_colours_and_obeys_no_control_character() -> None:
     assert mark_passage("one two three", (4, 7)).plain == "one >>two<< three"
     assert mark_passage("one \x1b[2J", None).plain == "one \\x1b[2J"
+
+
+def test_lines_of_a_file_from_windows_are_shown_as_lines_and_ids_on_one() -> None:
+    assert visible("one\r\ntwo\rthree") == "one\ntwo\\rthree"
+    assert visible_line("one\r\ntwo") == "one\\r\\ntwo"
 
 
 # -- show --------------------------------------------------------------------------------------------------
