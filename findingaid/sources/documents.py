@@ -36,7 +36,7 @@ from findingaid.sources.media_types import media_type_of
 from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 
-REVISION = "15"
+REVISION = "16"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.
@@ -83,6 +83,8 @@ class Format(NamedTuple):
 
 MAIL = Format("mail or saved page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
+CALENDAR = Format("calendar or contacts", ("vobject",), is_text=True)
+
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
 WEB_PAGE = "page.web-page"
@@ -110,6 +112,8 @@ FORMATS: Mapping[str, Format] = {
     ".eml": MAIL,
     ".mht": MAIL,
     ".mhtml": MAIL,
+    ".ics": CALENDAR,
+    ".vcf": CALENDAR,
     **dict.fromkeys(WORKBOOKS, SPREADSHEET),
     ".odt": Format("OpenDocument text", ("markitdown", "markdownify", "lxml")),
     ".rtf": Format("RTF document", ("striprtf",)),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from findingaid.errors import ReadError
+from findingaid.sources.converters.calendars import convert_calendar
 from findingaid.sources.converters.common import NO_TEXT, defects_of, has_words
 from findingaid.sources.converters.epub import convert_epub
 from findingaid.sources.converters.mail import convert_mail
@@ -58,6 +59,8 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".eml": convert_mail,
     ".mht": convert_mail,
     ".mhtml": convert_mail,
+    ".ics": convert_calendar,
+    ".vcf": convert_calendar,
     ".odt": convert_odt,
     ".rtf": convert_rtf,
     SCAN: convert_scan,

@@ -1,0 +1,106 @@
+"""Calendars and contacts: a section for each appointment, task or person, with a line for each of its fields."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from findingaid.model import Note
+from findingaid.sources.converters.common import left_out_notes, plain_text
+from findingaid.sources.documents import ATTACHED, Converted
+from findingaid.text.titles import as_title
+
+BROKEN = "broken lines, so that it is read as it is stored"
+"""Words of the note on a calendar or contacts whose lines cannot be told apart."""
+
+FIELDS = {
+    "DTSTART": "Start",
+    "DTEND": "End",
+    "RRULE": "Repeats",
+    "EXDATE": "Except",
+    "TEL": "Telephone",
+    "ADR": "Address",
+    "ORG": "Organization",
+    "BDAY": "Birthday",
+}
+"""Names of fields in plain words; the others are written as they are."""
+
+FOR_PROGRAMS = frozenset(
+    "CALSCALE CREATED DTSTAMP LAST-MODIFIED METHOD PRODID REV SEQUENCE TRANSP TZID UID VALARM VERSION VTIMEZONE".split()  # noqa: SIM905
+)
+"""Fields and components that only programs read, beside those whose name begins with "X-"."""
+
+HEADINGS = ("SUMMARY", "FN", "N", "ORG")
+DATES = frozenset({"DTSTART", "DTEND", "DUE", "COMPLETED", "EXDATE", "RECURRENCE-ID", "BDAY", "ANNIVERSARY"})
+DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(?:T(\d{2})(\d{2})\d{2}(Z)?)?")
+OF_PARTS = frozenset({"ADR", "N", "ORG"})
+PART_END = re.compile(r"(?<!\\);")
+ESCAPED = re.compile(r"\\([,;\\])")
+BASE64 = frozenset({"B", "BASE64"})
+
+
+def convert_calendar(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a calendar (iCalendar) or contacts (vCard); a text under their name stays as it is."""
+    from vobject.base import VObjectError, readComponents
+
+    stored = plain_text(payload)
+    if not stored.text.lstrip().upper().startswith("BEGIN:"):
+        return stored
+    try:
+        components = list(readComponents(stored.text, allowQP=True, transform=False))
+    except (VObjectError, ValueError):
+        return stored._replace(notes=[*stored.notes, Note("as_stored", BROKEN)])
+    left_out: Counter[str] = Counter()
+    sections = [section for each in components for section in _sections(each, left_out)]
+    names = [name for each in components if (name := each.contents.get("x-wr-calname"))]
+    title = as_title(names[0][0].value) if len(names) == 1 else ""
+    metadata = {"title": title, "text_type": "text/markdown"}
+    return Converted("\n\n".join(sections), metadata, [*stored.notes, *left_out_notes(left_out)])
+
+
+def _sections(component: Any, left_out: Counter[str]) -> Iterator[str]:
+    """Yield the section of a component, and those of the components within it."""
+    children = [child for child in component.getChildren() if not _is_for_programs(child.name)]
+    fields = [child for child in children if hasattr(child, "value")]
+    heading = next((field for name in HEADINGS for field in fields if field.name == name), None)
+    lines = [line for field in fields if field is not heading and field.name != "N" for line in _line(field, left_out)]
+    if heading or lines:
+        title = as_title(_value(heading)) if heading else component.name.removeprefix("V").capitalize()
+        yield "\n".join([f"## {title}", "", *lines]).rstrip()
+    for child in children:
+        if not hasattr(child, "value"):
+            yield from _sections(child, left_out)
+
+
+def _is_for_programs(name: str) -> bool:
+    return name in FOR_PROGRAMS or name.startswith("X-")
+
+
+def _line(field: Any, left_out: Counter[str]) -> Iterator[str]:
+    """Yield the line of a field, unless it is a file or empty."""
+    encodings = {encoding.upper() for encoding in field.params.get("ENCODING", [])}
+    if isinstance(field.value, bytes) or encodings & BASE64 or field.value.startswith("data:"):
+        left_out[ATTACHED] += 1
+    elif value := _value(field):
+        kinds = [*field.params.get("TYPE", []), *getattr(field, "singletonparams", [])]
+        of_kind = f" ({', '.join(map(str.lower, kinds))})" if kinds else ""
+        yield f"- {FIELDS.get(field.name, field.name.capitalize())}{of_kind}: {value}"
+
+
+def _value(field: Any) -> str:
+    value = "\n".join(field.value.splitlines()).strip()
+    if field.name in OF_PARTS:
+        return ESCAPED.sub(r"\1", ", ".join(filter(None, map(str.strip, PART_END.split(value)))))
+    if field.name in DATES:
+        zone = "".join(f" {name}" for name in field.params.get("TZID", []))
+        return DATE.sub(_date, value) + zone
+    if names := field.params.get("CN"):
+        return f"{names[0]} <{value.removeprefix('mailto:').removeprefix('MAILTO:')}>"
+    return value
+
+
+def _date(found: re.Match[str]) -> str:
+    year, month, day, hour, minute, utc = found.groups()
+    return f"{year}-{month}-{day}" + (f" {hour}:{minute}" if hour else "") + (" UTC" if utc else "")
