@@ -16,6 +16,8 @@ QUALIFIERS = frozenset(
     barring save apart excluding besides rather yet still conversely also too both either else then therefore thus
     so must may might can could should would formerly previously since this that these those such deprecated unlike
     contrary opposite false wrong untrue obsolete allegedly reportedly
+    sauf excepté hormis salvo excepto tranne eccetto exceto behalve utom unntatt undtagen кроме
+    seulement uniquement solamente únicamente soltanto somente alleen slechts endast kun только
     außer nur lediglich ausschließlich wenn sofern soweit solange sobald bevor bis nachdem obwohl jedoch kaum selten
     vielleicht möglicherweise angeblich ehemals früher veraltet
     """.split()  # noqa: SIM905  # a paragraph is easier to read than a list
@@ -23,8 +25,14 @@ QUALIFIERS = frozenset(
 """Words that may limit or continue the clause before them. A clause with such a word is not dropped."""
 
 EXCEPTIONS = (
-    frozenset("unless except excepting exception exceptions excluding barring otherwise unlike außer".split()),  # noqa: SIM905
-    frozenset("only solely exclusively alone nur lediglich ausschließlich".split()),  # noqa: SIM905
+    frozenset(
+        "unless except excepting exception exceptions excluding barring otherwise unlike außer"
+        " sauf excepté hormis salvo excepto tranne eccetto exceto behalve utom unntatt undtagen кроме".split()  # noqa: SIM905
+    ),
+    frozenset(
+        "only solely exclusively alone nur lediglich ausschließlich"
+        " seulement uniquement solamente únicamente soltanto somente alleen slechts endast kun только".split()  # noqa: SIM905
+    ),
 )
 """Words of which a rephrased claim keeps one of the same group, with the words after it."""
 
@@ -121,6 +129,15 @@ def lost_qualifier(claim: str, sentence: str, lexical: Lexical | None = None) ->
             return word
         wanted = {stem(each, lexical) for each in salient_words(phrase, lexical)}
         if group not in DOUBTS and 2 * len(wanted & kept) < len(wanted):
+            return word
+    return ""
+
+
+def added_exception(sentence: str, claims: Collection[str]) -> str:
+    """Return the first exception, such as "only", that a sentence states and none of the claims, "" if there is none."""
+    stated = frozenset(WORD.findall(" ".join(claims).casefold()))
+    for word in WORD.findall(sentence.casefold()):
+        if any(word in group and stated.isdisjoint(group) for group in EXCEPTIONS):
             return word
     return ""
 

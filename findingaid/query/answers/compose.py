@@ -607,15 +607,23 @@ class CharacterLimit:
 
     def add(self, sentences: Sequence[Sentence]) -> bool:
         """Add all of the sentences and return True, or add none and return False if they do not fit."""
-        cited = self.cited | dict.fromkeys(cited_id for sentence in sentences for cited_id in sentence.cited_ids)
-        mark = citation_mark(cited, self.numbered)
-        length = len(" ".join(sentence.cited(mark) for sentence in sentences)) + (1 if self.sentences else 0)
-        if length > self._left:
+        if not self.fits(sentences):
             return False
-        self._left -= length
+        self._left -= self._length(sentences)
         self.sentences.extend(sentences)
-        self.cited = cited
+        self.cited = self._cited_with(sentences)
         return True
+
+    def fits(self, sentences: Sequence[Sentence]) -> bool:
+        """Return whether there is room for all of the sentences."""
+        return self._length(sentences) <= self._left
+
+    def _length(self, sentences: Sequence[Sentence]) -> int:
+        mark = citation_mark(self._cited_with(sentences), self.numbered)
+        return len(" ".join(sentence.cited(mark) for sentence in sentences)) + (1 if self.sentences else 0)
+
+    def _cited_with(self, sentences: Sequence[Sentence]) -> dict[str, None]:
+        return self.cited | dict.fromkeys(cited_id for sentence in sentences for cited_id in sentence.cited_ids)
 
 
 def escape_citations(text: str) -> str:

@@ -164,20 +164,25 @@ def verify_sentences(
 ) -> Answer:
     """Return an answer of the sentences that cite offered evidence and are supported by it, as many as fit.
 
+    A sentence that repeats another, or does not fit, is not verified, which may be a paid call.
+
     Claims that contest a cited claim are added if the model left them out.
     """
     limit = CharacterLimit(max_chars, numbered)
     refused: list[RefusedSentence] = []
     cut: list[str] = []
     invented: dict[str, None] = {}
-    for text, given in _split_sentences(sentences):
+    for text, given in dict.fromkeys(_split_sentences(sentences)):
         made_up = tuple(cited_id for cited_id in given if cited_id not in citable)
         cited = {cited_id: citable[cited_id] for cited_id in given if cited_id in citable}
         invented.update(dict.fromkeys(made_up))
-        if reason := find_objection(verifier, text, [each.text for each in cited.values()]):
-            refused.append(RefusedSentence(text, reason, made_up))
-        elif not limit.add(_with_contesters(evidence, text, cited)):
+        added = _with_contesters(evidence, text, cited)
+        if not limit.fits(added):
             cut.extend(cited)
+        elif reason := find_objection(verifier, text, [each.text for each in cited.values()]):
+            refused.append(RefusedSentence(text, reason, made_up))
+        else:
+            limit.add(added)
     return assemble_answer(evidence, limit, cut, producer=producer, refused=refused, invented=tuple(invented))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from functools import cached_property
+from os.path import commonprefix
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,11 +19,12 @@ from findingaid.llm.chat import Chat, ChatParameters
 from findingaid.llm.prompts import as_data, load_template, to_one_line
 from findingaid.protocols import Verifier
 from findingaid.query.answers.answer_types import DATE
+from findingaid.query.answers.compose import ARTICLES
 from findingaid.query.search.rerank import load_cross_encoder
 from findingaid.query.search.user_code import component_name, convert_exceptions
 from findingaid.registry import Registry, checked
 from findingaid.text.analyzer import Lexical
-from findingaid.text.clauses import lost_qualifier
+from findingaid.text.clauses import LIMITING, added_exception, lost_qualifier
 from findingaid.text.words import WORD, negates, salient, salient_words, stem, stems
 
 Share = Annotated[float, Gt(0), Le(1)]
@@ -73,6 +76,8 @@ UNITS = {
         "year years jahr jahre jahren",
         "million millions millionen",
         "billion billions milliarde milliarden",
+        "am",
+        "pm",
         "kb",
         "mb",
         "gb",
@@ -93,6 +98,9 @@ QUANTITY = re.compile(
 )
 """Number with what bounds it and the word behind it."""
 
+SAME_BEGINNING = 4
+"""Letters at the beginning by which two words count as forms of one."""
+
 UNIT = re.compile(rf"(?<=\d)\s*[A-Z]\w*|\b[A-Z]{{3}}\s*(?=\d)|\b(?i:{'|'.join(NUMBERS)})\s+[a-z]+")
 """Number with the word that it counts, as in "9 SEK", "EUR 9" and "nine crowns"."""
 
@@ -111,8 +119,9 @@ class LexicalVerifier:
 
     - Together they must have the share `at_least` of its words, as stems, and all of its numbers and names.
     - They must not state one of its numbers of another name only, or otherwise only, see `swapped` and `misstated`.
+    - They must not have another word in the place of one of its words, see `substituted`.
     - If the sentence negates, one of them must negate; if it does not, one of them must not.
-    - The sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`.
+    - The sentence must keep their exceptions, conditions and doubts, see `lost_qualifier`, and add no exception.
 
     This finds invented text, but not every change of meaning.
     """
@@ -139,7 +148,9 @@ class LexicalVerifier:
             return "its evidence does not support it"
         if lost := next(filter(None, (lost_qualifier(text, sentence, self.lexical) for text in best)), ""):
             return f"leaves out “{lost}” of its evidence"
-        return ""
+        if added := added_exception(sentence, best):
+            return f"adds “{added}” to its evidence"
+        return substituted(sentence, best, self.lexical)
 
 
 def swapped(sentence: str, evidence: Sequence[str], lexical: Lexical | None = None) -> str:
@@ -172,6 +183,42 @@ def misstated(sentence: str, evidence: Sequence[str]) -> str:
         if same and not any(_is_same(quantity, each) for each in same):
             return f"its evidence states {' '.join(same[0][0].split())}"
     return ""
+
+
+def substituted(sentence: str, evidence: Sequence[str], lexical: Lexical | None = None) -> str:
+    """Return which word of its evidence a sentence replaces by one that the evidence does not have, "" if none.
+
+    "It is enabled by default" does not support "it is disabled by default". The words beside it are the same, so that
+    the word is a synonym or changes the meaning, in any language.
+    """
+    lexical = lexical or Lexical()
+    known = stems(evidence, lexical)
+    words = _words_in_order(sentence)
+    forms = [stem(word, lexical) for word in words]
+    for text in evidence:
+        others = _words_in_order(text)
+        matcher = SequenceMatcher(None, [stem(word, lexical) for word in others], forms, autojunk=False)
+        for tag, start, end, at, after in matcher.get_opcodes():
+            if tag != "replace" or (end - start, after - at) != (1, 1) or forms[at] in known:
+                continue
+            if _limits(words[at], lexical) and _limits(others[start], lexical) and _differ(words[at], others[start]):
+                return f"its evidence has “{others[start]}” instead of “{words[at]}”"
+    return ""
+
+
+def _words_in_order(text: str) -> list[str]:
+    return [word for word in WORD.findall(text) if word.casefold() not in ARTICLES]
+
+
+def _limits(word: str, lexical: Lexical) -> bool:
+    """Return whether a word, which is not a number, says something of its own."""
+    return not _numbers(word) and (word.casefold() in LIMITING or bool(salient_words(word, lexical)))
+
+
+def _differ(word: str, other: str) -> bool:
+    """Return whether two words are neither forms of one, nor one the beginning of the other, as "app" is."""
+    word, other = word.casefold(), other.casefold()
+    return len(commonprefix([word, other])) < min(SAME_BEGINNING, len(word), len(other))
 
 
 def _is_same(quantity: re.Match[str], other: re.Match[str]) -> bool:

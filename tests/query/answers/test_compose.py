@@ -435,6 +435,31 @@ def test_a_sentence_whose_only_citation_is_invented_goes_and_its_id_is_told() ->
     assert [(r.text, r.invented) for r in answer.refused] == [("Auth uses magic.", ("1" * 32,))]
 
 
+class Counting:
+    """Verifier that accepts all sentences, and keeps them."""
+
+    model = "counting"
+
+    def __init__(self) -> None:
+        self.judged: list[str] = []
+
+    def objection(self, sentence: str, evidence: Sequence[str]) -> str:
+        self.judged.append(sentence)
+        return ""
+
+
+def test_a_sentence_that_is_repeated_or_does_not_fit_is_neither_verified_nor_shown() -> None:
+    found = EvidenceSet("auth", [make_claim(text) for text in AUTH])
+    citable, verifier = {o.claim_id: o for o in found.claims}, Counting()
+    good = [found.claims[0].claim_id]
+    sentences = [Written("Auth uses tokens. " * 50, good), Written("It is said at length. " + "Auth " * 100, good)]
+
+    answer = verify_sentences(found, citable, sentences, 200, "model", verifier)
+
+    assert verifier.judged == ["Auth uses tokens.", "It is said at length."]
+    assert [sentence.text for sentence in answer.sentences] == verifier.judged
+
+
 def test_sentences_are_checked_one_by_one_also_where_the_model_runs_them_together() -> None:
     found = EvidenceSet("auth", [make_claim(text) for text in AUTH])
     good = found.claims[0].claim_id

@@ -75,6 +75,39 @@ def test_a_sentence_that_changes_a_number_a_negation_or_a_limit_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("stated", "said", "objection"),
+    [
+        ("Sign-in by code is enabled by default.", "Sign-in by code is disabled by default.", "“enabled”"),
+        ("It encrypts a backup before it sends it.", "It encrypts a backup after it sends it.", "“before”"),
+        ("The drug is unsafe for old patients.", "The drug is safe for old patients.", "“unsafe”"),
+        ("Free accounts send 500 requests a minute.", "Free accounts send 500 requests an hour.", "“minute”"),
+        ("Der Umsatz stieg 2020 um 5 Prozent.", "Der Umsatz sank 2020 um 5 Prozent.", "“stieg”"),
+        ("Les jetons expirent après 60 minutes.", "Les jetons expirent après 60 heures.", "“minutes”"),
+        ("The store opens at 9 am on Monday.", "The store opens at 9 pm on Monday.", "9 am"),
+        ("Admins can delete projects.", "Only admins can delete projects.", "adds “only”"),
+        ("Les jetons expirent, sauf ceux de l'application.", "Les jetons expirent.", "“sauf”"),
+        ("Solamente los jefes pueden borrar proyectos.", "Los jefes pueden borrar proyectos.", "“solamente”"),
+    ],
+)
+def test_a_sentence_with_another_word_in_the_place_of_one_is_refused(stated: str, said: str, objection: str) -> None:
+    assert objection in LexicalVerifier().objection(said, ["The house is old.", stated])
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ("Only an administrator revokes tokens of a former user.", "Only an admin revokes tokens of a former user."),
+        ("Un jeton expirent après une heure.", "Un jeton expire après une heure."),
+        ("Tokens expire after one hour. Sessions end with them.", "After one hour, the tokens expire."),
+        ("This expires after 60 minutes of use.", "A token expires after 60 minutes of use."),
+        ("The hall of the library is open and bright.", "The hall of the library is bright and open."),
+    ],
+)
+def test_a_sentence_in_other_forms_of_its_words_or_another_order_is_accepted(stated: str, said: str) -> None:
+    assert LexicalVerifier().objection(said, [stated]) == ""
+
+
+@pytest.mark.parametrize(
     ("stated", "said"),
     [
         ("A token of the new app expires after 14 hours.", "A token of the new app expires after fourteen hours."),
