@@ -84,7 +84,7 @@ def build_definitions(
         sensors=[
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
-            published_elsewhere(f"{lead}published_elsewhere", key),
+            published_elsewhere(f"{lead}published_elsewhere", job, key),
         ],
         executor=execution.executor if "executor" in config.settings.model_fields_set else None,
         resources={key: resource, steps_key(key): execution.io_manager},

@@ -40,6 +40,9 @@ T = TypeVar("T")
 FEW = 10
 """Most changes left to the automation conditions, for which Dagster starts a run per range of partitions."""
 
+NOTHING = "-"
+"""Cursor after a tick that found nothing: an empty one would leave that of the tick before."""
+
 JUST_NOW = 60
 """Seconds after a materialization in which automation, which looks every 30 seconds, may not have seen it yet."""
 
@@ -122,7 +125,7 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
     return look
 
 
-def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
+def published_elsewhere(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
     """Return the sensor that tells Dagster of publishes and rollbacks by other programs, without a run."""
 
     @dg.sensor(
@@ -132,8 +135,13 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
         description="Materializes CORPUS/published after a publish or rollback outside of Dagster.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        """Report what readers see if something else is served than at the last tick: the cursor remembers it."""
+        """Report what readers see if something else is served than at the last tick: the cursor remembers it.
+
+        A run of the job reports what it publishes itself, with its numbers.
+        """
         aid = opened(context.resources, resource_key)
+        if run := run_under_way(context.instance, job, aid):
+            return dg.SensorResult(skip_reason=run)
         served = str(aid.publisher.mark() if aid.store.exists() else None)
         events = [] if served == context.cursor else changed_publications(aid, context.instance)
         now = [f"{event.asset_key.to_user_string()}: {event.metadata['by'].value}" for event in events]
@@ -246,7 +254,7 @@ def _untried(
         else:
             error = f"{in_dagster(str(finding))}: " if isinstance(finding, SourceError) else ""
             why.append(f"{corpus}: {error}{tried}")
-    return due, why, " ".join(sorted(hashes.values()))
+    return due, why, " ".join(sorted(hashes.values())) or NOTHING
 
 
 def _request(due: Mapping[str, str]) -> dg.RunRequest:

@@ -8,7 +8,9 @@ import dagster as dg
 import pytest
 
 from findingaid_dagster.assets import FAILED_TAG, HELD
+from findingaid_dagster.pipelines import index
 from findingaid_dagster.pipelines.stale import unseen
+from tests.code_location.test_automation import look, store
 from tests.conftest import Cli, text_about
 from tests.support.location import STAGES, Location, open_location
 
@@ -89,6 +91,26 @@ def test_a_new_corpus_that_a_check_of_another_one_holds_back_is_told_when_it_is_
     assert (held.success, published.success) == (False, True)
     assert told_then == []
     assert len(location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records) == 1
+
+
+def test_the_sensor_leaves_it_to_a_run_of_the_job_to_tell_what_it_published(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event of the sensor would have no numbers, and the run would log none."""
+    ticks, log = [], index.sync
+
+    def look_first(*arguments: object, **options: object) -> None:
+        ticks.append(look(location, sensor="published_elsewhere"))
+        store(location, ticks[0])
+        log(*arguments, **options)
+
+    monkeypatch.setattr(index, "sync", look_first)
+    monkeypatch.setattr(index, "has_artifact_partitions", lambda *_: False)  # all is logged after the publish
+    assert location.index().success
+
+    ((_, told),) = events(location)
+    assert (told["new"], told["failed"]) == (4, 0)
+    assert (ticks[0].skip_message or "").endswith("of the index job is under way")
 
 
 def test_what_a_blocking_check_holds_back_is_told_to_nobody_downstream(location: Location) -> None:

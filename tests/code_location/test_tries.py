@@ -46,6 +46,21 @@ def test_another_run_is_due_after_one_that_was_interrupted_and_waits_ever_longer
     assert "tried it: see that run" in (look(location, again.cursor, sensor).skip_message or "")
 
 
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+def test_each_time_that_a_source_is_away_starts_a_run(location: Location, sensor: str) -> None:
+    location.begin()
+    docs, away, cursor, requested = location.cli.docs, location.cli.folder / "away", None, []
+    for source, target in ((docs, away), (away, docs)) * 2:
+        source.rename(target)
+        for _ in range(2):
+            found = look(location, cursor, sensor)
+            location.end_runs(found.run_requests)
+            cursor = found.cursor
+            requested.append(corpora_of(found) if found.run_requests else [])
+
+    assert requested == [["docs"], [], [], []] * 2
+
+
 @pytest.mark.parametrize("status", ENDS, ids=["canceled", "failed"])
 def test_what_automation_requested_and_no_run_tried_starts_a_run_of_the_job(
     location: Location, status: dg.DagsterRunStatus

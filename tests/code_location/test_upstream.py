@@ -12,7 +12,7 @@ import pytest
 
 from findingaid.indexing.release import ReleaseResult
 from findingaid.indexing.run import Run
-from findingaid_dagster.resources import FindingAidResource
+from tests.code_location.test_automation import look, store
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
 from tests.support.location import STAGES, Location, dagster, open_location
@@ -152,11 +152,7 @@ def materialize_some(team: Team) -> None:
 
 def index_elsewhere(team: Team) -> None:
     assert team.location.cli.run("index").exit_code == 0
-    sensor = team.location.definitions.resolve_sensor_def("published_elsewhere")
-    resources = {"findingaid": FindingAidResource(config_path=str(team.location.cli.config))}
-    with dg.build_sensor_context(team.location.instance, resources=resources) as context:
-        for event in sensor.evaluate_tick(context).asset_events:
-            team.location.instance.report_runless_asset_event(event)
+    store(team.location, look(team.location, sensor="published_elsewhere"))
 
 
 @pytest.mark.parametrize("publish", [index_some, materialize_some, index_elsewhere])
