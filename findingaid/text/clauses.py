@@ -26,10 +26,16 @@ QUALIFIERS = frozenset(
 
 EXCEPTIONS = (
     frozenset(
-        ["unless", "except", "excepting", "exception", "exceptions", "excluding", "barring", "otherwise", "unlike", "außer", "sauf", "excepté", "hormis", "salvo", "excepto", "tranne", "eccetto", "exceto", "behalve", "utom", "unntatt", "undtagen", "кроме"]
+        """
+        unless except excepting exception exceptions excluding barring otherwise unlike außer
+        sauf excepté hormis salvo excepto tranne eccetto exceto behalve utom unntatt undtagen кроме
+        """.split()  # noqa: SIM905
     ),
     frozenset(
-        ["only", "solely", "exclusively", "alone", "nur", "lediglich", "ausschließlich", "seulement", "uniquement", "solamente", "únicamente", "soltanto", "somente", "alleen", "slechts", "endast", "kun", "только"]
+        """
+        only solely exclusively alone nur lediglich ausschließlich
+        seulement uniquement solamente únicamente soltanto somente alleen slechts endast kun только
+        """.split()  # noqa: SIM905
     ),
 )
 """Words of which a rephrased claim keeps one of the same group, with the words after it."""
@@ -134,10 +140,9 @@ def lost_qualifier(claim: str, sentence: str, lexical: Lexical | None = None) ->
 def added_exception(sentence: str, claims: Collection[str]) -> str:
     """Return the first exception, such as "only", that a sentence states and no claim does; "" if there is none."""
     stated = frozenset(WORD.findall(" ".join(claims).casefold()))
-    for word in WORD.findall(sentence.casefold()):
-        if any(word in group and stated.isdisjoint(group) for group in EXCEPTIONS):
-            return word
-    return ""
+    words: list[str] = WORD.findall(sentence.casefold())
+    added = (word for word in words if any(word in group and stated.isdisjoint(group) for group in EXCEPTIONS))
+    return next(added, "")
 
 
 def _qualified(claim: str) -> Iterator[tuple[str, str]]:

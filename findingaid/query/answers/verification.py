@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
-from os.path import commonprefix
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -217,8 +216,8 @@ def _limits(word: str, lexical: Lexical) -> bool:
 
 def _differ(word: str, other: str) -> bool:
     """Return whether two words are neither forms of one, nor one the beginning of the other, as "app" is."""
-    word, other = word.casefold(), other.casefold()
-    return len(commonprefix([word, other])) < min(SAME_BEGINNING, len(word), len(other))
+    shared = min(SAME_BEGINNING, len(word), len(other))
+    return word[:shared].casefold() != other[:shared].casefold()
 
 
 def _is_same(quantity: re.Match[str], other: re.Match[str]) -> bool:
