@@ -445,7 +445,7 @@ def _parse_csv(source: RecordFile, text: str) -> Iterator[Row]:
             yield Row(where, broken=f"not CSV: {error}", unfinished=str(error) == CSV_ENDED)
             continue
         if not header:
-            header = cells
+            header = [name or f"column {place}" for place, name in enumerate(cells, 1)]
             _refuse_repeated(source, header)
         elif len(cells) == len(header):
             yield Row(where, dict(zip(header, cells, strict=True)))
@@ -488,7 +488,7 @@ def _as_written(field: str) -> str:
 def _refuse_repeated(source: RecordFile, header: Sequence[str]) -> None:
     """Raise SourceError if two columns that are read have the same name, since one of them would be lost."""
     read = {source.id, *columns_of(source.text), *columns_of(source.metadata)} if source.text else {*header}
-    if repeated := [name for name, count in Counter(header).items() if count > 1 and name and name in read]:
+    if repeated := [name for name, count in Counter(header).items() if count > 1 and name in read]:
         raise SourceError(f"source.path: {source.path}: two columns are called {repeated[0]!r}: rename one of them")
 
 
@@ -502,11 +502,26 @@ def _parquet(source: RecordFile, file: IO[bytes]) -> Iterator[Row]:
                 raise SourceError(f"no column {missing[0]!r}. Known: {', '.join(known)}")
             number = 0
             for batch in table.iter_batches(columns=columns):
-                for values in batch.to_pylist():
-                    yield Row(f"{source.path.name}:row {number}", values)
+                for row in _rows_of(batch):
+                    yield replace(row, where=f"{source.path.name}:row {number}")
                     number += 1
     except pa.ArrowInvalid as error:
         raise SourceError(f"source.path: {source.path}: not Parquet: {str(error).splitlines()[0]}") from error
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+    """Yield the rows of a batch. One with a value that Python cannot hold, such as a day after 9999, is broken."""
+    with suppress(ValueError, OverflowError, KeyError):
+        yield from [Row("", values) for values in batch.to_pylist()]
+        return
+    for at in range(batch.num_rows):
+        values, broken = {}, ""
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                values[name] = column[at].as_py()
+            except (ValueError, OverflowError, KeyError) as error:
+                broken = broken or f"column {name} ({column.type}) has a value that cannot be read: {error}"
+        yield Row("", values, broken=broken)
 
 
 READERS: dict[str, Callable[[RecordFile, IO[bytes]], Iterator[Row]]] = {

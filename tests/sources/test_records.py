@@ -526,6 +526,35 @@ def test_bytes_that_are_not_text_are_named_within_lists_too() -> None:
     assert [note.kind for note in source.read("a").notes] == ["binary_values"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (pa.timestamp("us"), 2**62),
+        (pa.date32(), 2**31 - 1),
+        (pa.duration("s"), 2**62),
+        (pa.timestamp("s", "Mars/Base"), 0),
+    ],
+)
+def test_a_value_of_parquet_that_python_cannot_hold_fails_its_row_alone(
+    tmp_path: Path, kind: pa.DataType, bad: int
+) -> None:
+    integers = pa.int32() if kind == pa.date32() else pa.int64()
+    values = pa.array([None, bad], integers).cast(kind)
+    pq.write_table(pa.table({"id": ["good", "bad"], "when": values}), tmp_path / "a.parquet")
+    found = RecordFile(tmp_path / "a.parquet").discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown) == (["good"], ())
+    assert [(x.artifact_id, x.kind) for x in found.failures] == [("bad", "parse")]
+    assert "a.parquet:row 1: column when" in found.failures[0].message
+
+
+def test_columns_without_a_name_are_told_apart_by_their_place(tmp_path: Path) -> None:
+    source = RecordFile(put(tmp_path, "a.csv", "id,,,name\n1,a,b,c\n"))
+
+    assert listed(source) == ["1"]
+    assert source.read("1").raw == {"id": "1", "column 2": "a", "column 3": "b", "name": "c"}
+
+
 def test_repeated_columns_of_parquet_and_of_a_frame_are_refused(tmp_path: Path) -> None:
     rows = pa.Table.from_arrays([pa.array(["1"]), pa.array(["a"]), pa.array(["b"])], names=["id", "text", "text"])
     pq.write_table(rows, tmp_path / "a.parquet")
