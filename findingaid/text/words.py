@@ -73,6 +73,9 @@ NEGATIONS = frozenset(
 )
 """Words that negate, in the languages of `Lexical`, without those that are frequent words of another language."""
 
+CJK_NOT = re.compile("[不没沒無无未]|ない|なかった|なく|ません")
+"""Signs that negate within a run of Chinese or Japanese words."""
+
 CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001  # as it is typed
 
 OPERATORS = frozenset({"AND", "OR", "NOT"})
@@ -83,7 +86,8 @@ ENGLISH_STOP_WORDS = frozenset(ENGLISH.split())
 
 def negates(text: str) -> bool:
     """Return whether a text contains a negation."""
-    return not NEGATIONS.isdisjoint(WORD.findall(text.casefold())) or bool(CONTRACTED_NOT.search(text))
+    words = WORD.findall(text.casefold())
+    return not NEGATIONS.isdisjoint(words) or bool(CONTRACTED_NOT.search(text) or CJK_NOT.search(text))
 
 
 def ngrams(words: Sequence[str], length: int) -> list[tuple[str, ...]]:

@@ -52,6 +52,8 @@ NUMBERS = {
     **{word: str(number) for words in SMALL_NUMBERS for number, word in enumerate(words.split(), 1)},
     **{word: f"{number}0" for words in TENS for number, word in enumerate(words.split(), 1)},
     **dict.fromkeys(("thousand", "tausend"), "1000"),
+    **dict.fromkeys(("half", "hälfte"), "half"),
+    **dict.fromkeys(("twice", "zweimal"), "twice"),
     "third": "3rd",
     **{
         f"{word}th": f"{number}th"
@@ -77,6 +79,9 @@ UNITS = {
         "billion billions milliarde milliarden",
         "am",
         "pm",
+        "€ eur euro euros",
+        "$ usd dollar dollars",
+        "£ gbp",
         "kb",
         "mb",
         "gb",
@@ -92,6 +97,7 @@ QUANTITY = re.compile(
     r"|\b(?P<least>at least|(?:no|not) less than|more than|over|above|exceed(?:s|ing)?|minimum of|mindestens|mehr als"
     r"|über)\s+"
     r"|(?<!\S)(?P<minus>[-\u2212]))?"
+    r"(?P<currency>[€$£])?"
     rf"\b(?P<number>\d+(?:[.,]\d+)*|(?:{'|'.join(NUMBERS)})\b)(?:\s|-)?(?P<unit>%|[^\W\d_]+)?",
     re.IGNORECASE,
 )
@@ -99,6 +105,11 @@ QUANTITY = re.compile(
 
 SAME_BEGINNING = 4
 """Letters at the beginning by which two words count as forms of one."""
+
+OPPOSED = frozenset(
+    "all some most many few every always often sometimes first last more less up down over under alle einige".split()  # noqa: SIM905
+)
+"""Frequent words that change the meaning in the place of one another."""
 
 UNIT = re.compile(rf"(?<=\d)\s*[A-Z]\w*|\b[A-Z]{{3}}\s*(?=\d)|\b(?i:{'|'.join(NUMBERS)})\s+[a-z]+")
 """Number with the word that it counts, as in "9 SEK", "EUR 9" and "nine crowns"."""
@@ -211,7 +222,7 @@ def _words_in_order(text: str) -> list[str]:
 
 def _limits(word: str, lexical: Lexical) -> bool:
     """Return whether a word, which is not a number, says something of its own."""
-    return not _numbers(word) and (word.casefold() in LIMITING or bool(salient_words(word, lexical)))
+    return not _numbers(word) and (word.casefold() in LIMITING | OPPOSED or bool(salient_words(word, lexical)))
 
 
 def _differ(word: str, other: str) -> bool:
@@ -222,7 +233,8 @@ def _differ(word: str, other: str) -> bool:
 
 def _is_same(quantity: re.Match[str], other: re.Match[str]) -> bool:
     """Return whether one quantity may be the other, of the same number."""
-    units = {UNITS[unit] for each in (quantity, other) if (unit := (each["unit"] or "").casefold()) in UNITS}
+    named = [(each[part] or "").casefold() for each in (quantity, other) for part in ("currency", "unit")]
+    units = {UNITS[unit] for unit in named if unit in UNITS}
     opposed = (quantity["most"] and other["least"]) or (quantity["least"] and other["most"])
     return len(units) < 2 and not opposed and bool(quantity["minus"]) == bool(other["minus"])
 
@@ -236,7 +248,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _is_capitalized(word: str) -> bool:
-    return word[0].isupper()
+    return word != word.lower()  # macOS is a name too
 
 
 def _digits(number: str) -> str:
