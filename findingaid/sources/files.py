@@ -43,7 +43,7 @@ from findingaid.sources.patterns import Patterns, check_pattern, shown_name, unm
 from findingaid.sources.placeholders import POINTER, TEMPORARY, is_pointer, is_temporary
 from findingaid.sources.records import SETTLING_SECONDS
 from findingaid.sources.remote import Remote
-from findingaid.sources.tree_filter import HIDDEN, UNSELECTED, TreeFilter
+from findingaid.sources.tree_filter import HIDDEN, SUBMODULE, UNSELECTED, TreeFilter
 from findingaid.sources.trees.archives import archive
 from findingaid.sources.trees.tree import DEEPEST
 from findingaid.text.code import grammar_id
@@ -445,11 +445,13 @@ class Files:
         return Patterns(self.exclude)
 
     def _notes(self, found: Discovery, left_out: Mapping[str, int]) -> list[str]:
-        """Return lines on patterns that matched nothing, and on a root in which no file is listed."""
+        """Return lines on patterns that matched nothing, on submodules, and on a root in which no file is listed."""
         name = Path(self.root).name if not isinstance(self.root, Address) else ""
         unmatched = {} if self.include == EVERYTHING else {"include": [*self._included.unmatched]}
         unmatched |= {"exclude": [*self._excluded.unmatched]} if self.exclude else {}
         notes = [unmatched_note(key, lines, name) for key, lines in unmatched.items() if lines]
+        if count := left_out.get(SUBMODULE):
+            notes.append(f"left out: {count:,} {SUBMODULE}")
         if not found.listings and not found.failures:
             counts = [f"{count:,} {why}" for why, count in left_out.items() if count]
             notes.append(f"no file is listed: {', '.join(counts) or 'the root is empty'}")

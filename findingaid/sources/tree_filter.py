@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 HIDDEN = "hidden (source.hidden)"
 UNSELECTED = "left out by source.include or source.exclude"
+SUBMODULE = "submodules, whose files are in repositories of their own"
 """Reasons for which files and folders are not listed."""
 
 

@@ -590,13 +590,16 @@ def test_links_in_a_repository_fail_by_name(tmp_path: Path) -> None:
     assert [(failure.artifact_id, failure.kind) for failure in found.failures] == [("link.md", "unreadable")]
 
 
-def test_a_repository_within_a_repository_is_left_out(tmp_path: Path) -> None:
+def test_a_repository_within_a_repository_is_left_out_and_counted(tmp_path: Path) -> None:
     inner, git = Git(tmp_path / "inner"), Git(tmp_path)
     inner.put("b.md", "text")
     git.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.folder), "module")
     git.put("a.md", "text")
 
-    assert [listing.artifact_id for listing in Files(git.root).discover().listings] == ["a.md"]
+    found = Files(git.root).discover()
+    assert [listing.artifact_id for listing in found.listings] == ["a.md"]
+    assert found.notes == ["left out: 1 submodules, whose files are in repositories of their own"]
+    assert Files(git.root, exclude=("module/",)).discover().notes == []
 
 
 def test_folders_that_a_server_fails_to_show_are_unknown_not_gone(

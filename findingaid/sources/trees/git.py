@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from findingaid.sources.limits import ListingLimits
-from findingaid.sources.tree_filter import TreeFilter
+from findingaid.sources.tree_filter import SUBMODULE, TreeFilter
 from findingaid.sources.trees.tree import DEEPEST, GIT_LINK, LINK, Entry, Listed
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ NOT_FETCHED = "not in this clone, which is partial: fetch it, as with `git fetch
 class Git:
     """A commit of a local repository: `REPOSITORY:REF@FOLDER`, as fsspec writes it. Stamps are blob ids.
 
-    fsspec's own implementation cannot list a folder that contains a submodule. This one skips submodules.
+    fsspec's own implementation cannot list a folder that contains a submodule. This one counts submodules as left out.
     """
 
     def __init__(self, place: str) -> None:
@@ -76,6 +76,8 @@ class Git:
                 yield from self._entries(inside, f"{path}/", wanted, unlisted, limits)
             elif entry.type_str == "blob" and wanted.file(path):
                 yield _blob(entry, path)
+            elif entry.type_str == "commit" and wanted.folder(f"{path}/"):
+                wanted.left_out[SUBMODULE] += 1
 
     def _at(self, path: str) -> Any:
         try:
