@@ -277,6 +277,10 @@ class Database:
             if rows and rows.late:
                 raise SourceError(f"source.timeout: the database took more than {self.timeout:g} seconds") from None
             raise SourceError(f"source: {_told(error, address)}") from None
+        except (ValueError, OverflowError) as error:  # of a driver, for a value such as a year before Christ
+            raise SourceError(
+                f"source: a value that Python cannot hold ({_told(error, address)}): cast its column to text in a query"
+            ) from None
 
     def _origin(self) -> FromClause:
         from sqlalchemy import table, text

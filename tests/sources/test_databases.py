@@ -319,6 +319,23 @@ def test_rows_are_found_again_by_ids_that_are_written_otherwise_in_the_database(
     assert base.source(table="keyed").read(artifact_id).raw == "Found."  # another process has not listed the rows
 
 
+def test_a_value_that_python_cannot_hold_is_named_with_what_to_do(base: Base) -> None:
+    if not base.url.startswith("postgresql"):
+        pytest.skip("its driver returns such times")
+    base.run(
+        "CREATE TABLE old (id INTEGER, body VARCHAR, built DATE)", "INSERT INTO old VALUES (1, 'a', '0753-04-21 BC')"
+    )
+    said = r"a value that Python cannot hold \(year .*\): cast its column to text in a query"
+
+    with pytest.raises(SourceError, match=said):
+        base.source(table="old").discover()
+    with pytest.raises(ReadError, match=said):
+        base.source(table="old").read("1")
+    cast = base.source(table=None, query="SELECT id, body, CAST(built AS VARCHAR) AS built FROM old")
+    assert [*stamps(cast)] == ["1"]
+    assert cast.read("1").metadata["built"] == "0753-04-21 BC"
+
+
 def test_a_statement_that_takes_too_long_is_stopped(base: Base) -> None:
     endless = (
         "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 1000000000)"
