@@ -23,13 +23,16 @@ from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
-FORMAT = 2
+FORMAT = 3
 """Format version of `read_to`.
 
 Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
 """
 
 NO_TURNS = "no question of a person in it, so nothing of it is found: is it a transcript of Claude Code?"
+
+NO_QUESTION = "texts before the first question, not read"
+ATTACHED = "pictures and documents in questions, not read"
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
@@ -116,6 +119,7 @@ class Sessions:
             "started": started,
         }
         notes = [Note("damaged_lines", "damaged lines, not read", transcript.damaged)] if transcript.damaged else []
+        notes += [Note("left_out", words, count) for words, count in transcript.left_out.items()]
         if not turns and text.strip():
             notes.append(Note("no_turns", NO_TURNS))
         return Artifact(artifact_id, raw, {**own, "damaged_lines": transcript.damaged}, notes)
@@ -193,6 +197,7 @@ class _Transcript:
     branch: str = ""
     title: str = ""
     damaged: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
     earlier: Sequence[Mapping[str, Any]] = ()
     turns: list[_Turn] = field(default_factory=list)
     last: tuple[_Line, dict[str, Any]] | None = None
@@ -216,7 +221,8 @@ class _Transcript:
             self.last = line, before
 
     def _state(self) -> dict[str, Any]:
-        return {"project": self.project, "branch": self.branch, "title": self.title, "damaged": self.damaged}
+        names = ("project", "branch", "title", "damaged", "left_out")
+        return {name: getattr(self, name) for name in names}
 
     def _take(self, line: Mapping[str, Any]) -> None:
         self.project = self.project or _text(line.get("cwd"))
@@ -230,13 +236,21 @@ class _Transcript:
     def _message(self, line: Mapping[str, Any], message: Mapping[str, Any]) -> None:
         blocks = list(_blocks(message.get("content")))
         said = "\n\n".join(text for block in blocks if (text := _text(block.get("text")).strip()))
-        if line.get("type") == "user" and said and not self._is_noise(line):
-            self.turns.append(_Turn(said, _text(line.get("timestamp"))))
+        if line.get("type") == "user" and not self._is_noise(line):
+            self._leave_out(ATTACHED, sum(block.get("type") in ("image", "document") for block in blocks))
+            if said:
+                self.turns.append(_Turn(said, _text(line.get("timestamp"))))
+        elif line.get("type") == "assistant" and not (self.turns or self.earlier):
+            self._leave_out(NO_QUESTION, bool(said))
         elif line.get("type") == "assistant" and self.turns:
             turn = self.turns[-1]
             turn.said += [said] if said else []
             turn.tools |= {_text(block.get("name")): None for block in blocks if block.get("type") == "tool_use"}
             turn.model = _text(message.get("model")) or turn.model
+
+    def _leave_out(self, words: str, count: int) -> None:
+        if count:
+            self.left_out = {**self.left_out, words: self.left_out.get(words, 0) + count}
 
     def _is_noise(self, line: Mapping[str, Any]) -> bool:
         return any(line.get(mark) for mark in NOT_ASKED if not (self.in_subagent and mark == "isSidechain"))

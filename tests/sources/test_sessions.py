@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from findingaid import Artifact, FindingAid, Surface, SurfacePlan
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Raw
-from findingaid.sources.sessions import Sessions
+from findingaid.sources.sessions import ATTACHED, NO_QUESTION, Sessions
 from findingaid.testing import CountingEmbedder
 
 SESSION = "-home-ada-shop/84a7e050"
@@ -102,6 +102,15 @@ def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
 
     assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket."]
     assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
+
+
+def test_what_is_said_before_a_question_and_shown_with_one_is_counted(tmp_path: Path) -> None:
+    alone = user([{"type": "document"}])
+    put(tmp_path, [assistant(said("before")), assistant(used("Read")), *FIRST, *SECOND, alone])
+
+    read = Sessions(tmp_path).read(SESSION)
+
+    assert [(note.words, note.count) for note in read.notes] == [(NO_QUESTION, 1), (ATTACHED, 2)]
 
 
 def test_transcripts_of_subagents_are_left_out_unless_asked_for(tmp_path: Path) -> None:
@@ -252,6 +261,7 @@ def encoded(*lines: dict[str, Any]) -> list[bytes]:
 
 PIECES = [
     *encoded(*FIRST, *SECOND, user("Größe 🗂"), user("x", isMeta=True), assistant(said("ß"), isSidechain=True)),
+    *encoded(assistant(said("unasked")), user([{"type": "image"}])),
     *encoded({"type": "summary", "summary": "Ein Überblick"}, user("Where?", cwd="/elsewhere", gitBranch="")),
     b"{half a li",
     b"[1]",
