@@ -41,6 +41,7 @@ def test_an_appointment_is_a_section_with_a_line_for_each_field() -> None:
             "BEGIN:VTODO",
             "SUMMARY:Order vaccine",
             "DUE;VALUE=DATE:20260105",
+            "CATEGORIES:Stock,Dogs\\, cats",
             "END:VTODO",
         ),
         LIMIT,
@@ -58,6 +59,7 @@ def test_an_appointment_is_a_section_with_a_line_for_each_field() -> None:
         "## Order vaccine",
         "",
         "- Due: 2026-01-05",
+        "- Categories: Stock, Dogs, cats",
     ]
     assert found.metadata == {"title": "Practice", "text_type": "text/markdown"}
     assert not found.notes

@@ -81,16 +81,18 @@ def _is_for_programs(name: str) -> bool:
 def _line(field: Any, left_out: Counter[str]) -> Iterator[str]:
     """Yield the line of a field, unless it is a file or empty."""
     encodings = {encoding.upper() for encoding in field.params.get("ENCODING", [])}
-    if isinstance(field.value, bytes) or encodings & BASE64 or field.value.startswith("data:"):
+    value = b"" if isinstance(field.value, bytes) else _value(field)
+    if value == b"" or encodings & BASE64 or value.startswith("data:"):
         left_out[ATTACHED] += 1
-    elif value := _value(field):
+    elif value:
         kinds = [*field.params.get("TYPE", []), *getattr(field, "singletonparams", [])]
         of_kind = f" ({', '.join(map(str.lower, kinds))})" if kinds else ""
         yield f"- {FIELDS.get(field.name, field.name.capitalize())}{of_kind}: {value}"
 
 
 def _value(field: Any) -> str:
-    value = "\n".join(field.value.splitlines()).strip()
+    values = field.value if isinstance(field.value, list) else [field.value]  # a list of categories
+    value = "\n".join(", ".join(values).splitlines()).strip()
     if field.name in OF_PARTS:
         return ESCAPED.sub(r"\1", ", ".join(filter(None, map(str.strip, PART_END.split(value)))))
     if field.name in DATES:
