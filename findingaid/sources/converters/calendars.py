@@ -80,14 +80,17 @@ def _is_for_programs(name: str) -> bool:
 
 def _line(field: Any, left_out: Counter[str]) -> Iterator[str]:
     """Yield the line of a field, unless it is a file or empty."""
-    encodings = {encoding.upper() for encoding in field.params.get("ENCODING", [])}
-    value = b"" if isinstance(field.value, bytes) else _value(field)
-    if value == b"" or encodings & BASE64 or value.startswith("data:"):
+    if _is_file(field):
         left_out[ATTACHED] += 1
-    elif value:
+    elif value := _value(field):
         kinds = [*field.params.get("TYPE", []), *getattr(field, "singletonparams", [])]
         of_kind = f" ({', '.join(map(str.lower, kinds))})" if kinds else ""
         yield f"- {FIELDS.get(field.name, field.name.capitalize())}{of_kind}: {value}"
+
+
+def _is_file(field: Any) -> bool:
+    encodings = {encoding.upper() for encoding in field.params.get("ENCODING", [])}
+    return isinstance(field.value, bytes) or bool(encodings & BASE64) or str(field.value).startswith("data:")
 
 
 def _value(field: Any) -> str:
