@@ -140,6 +140,8 @@ def _call_answerer(answerer: Answerer, query: str, citable: Mapping[str, Citable
         sentences: list[Any] = list(returned) if several else [returned]
     if wrong := [one for one in sentences if not _is_written(one)]:
         raise ModelError(f"{name}: returned {repr(wrong[0])[:80]}, expected Written(text, cited_ids)", "parse")
+    if sentences and not any(character.isalnum() for one in sentences for character in one.text):
+        raise ModelError(f"{name}: returned sentences without words, which is no answer", "parse")
     return sentences
 
 

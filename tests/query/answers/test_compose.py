@@ -540,6 +540,18 @@ def test_a_model_is_shown_the_claims_as_data_and_its_failure_is_no_answer(server
         generate_answer(found, answerer, LexicalVerifier(), 3, 4000)
 
 
+@pytest.mark.parametrize("text", ["", " \u200b", "[1]", "…"])
+def test_sentences_without_words_do_not_say_that_nothing_answers(server: OpenAIServer, text: str) -> None:
+    found = EvidenceSet("auth", [make_claim(text) for text in AUTH])
+    answerer = OpenAIAnswerer(model="small", base_url=server.base_url, api_key="k", retries=0)
+    server.answer = lambda _: {"sentences": [{"text": text, "evidence": [1]}]}
+
+    with pytest.raises(ModelError, match="returned sentences without words"):
+        generate_answer(found, answerer, LexicalVerifier(), 3, 4000)
+    server.answer = lambda _: {"sentences": []}
+    assert not generate_answer(found, answerer, LexicalVerifier(), 3, 4000).sentences
+
+
 def test_a_model_is_not_asked_where_there_is_nothing_to_say(server: OpenAIServer) -> None:
     answerer = OpenAIAnswerer(model="small", base_url=server.base_url, api_key="k")
 
