@@ -20,7 +20,7 @@ from findingaid.store.contents import Contents, read_contents
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
 from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata
-from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, logged_inputs
+from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, latest_inputs, logged_inputs
 from findingaid_dagster.internals.events import event_pointer
 
 
@@ -130,7 +130,8 @@ def changed_publications(
     last = {
         of.name: next(iter(logged_publications(instance, of, 1)), LoggedPublication()) for of in aid.corpora.values()
     }
-    due = {*asked, *(name for name, made in inputs.items() if made != last[name].inputs)}
+    newest = {name: latest_inputs(found, last[name].inputs) for name, found in inputs.items()}
+    due = {*asked, *(name for name, made in newest.items() if made != last[name].inputs)}
     if served is None or (not due and all(event.mark == served for event in last.values())):
         return []
     contents = {
@@ -138,7 +139,7 @@ def changed_publications(
         for corpus, now in read_published(aid).items()
         if corpus in due or (now.digest != last[corpus].data_version and not _is_held_back(aid, corpus, now))
     }
-    made = {name: _inputs_of(instance, aid.corpora[name], now.digest) for name, now in contents.items()} | {**inputs}
+    made = {name: _inputs_of(instance, aid.corpora[name], now.digest) for name, now in contents.items()} | newest
     return [
         publication(instance, aid.corpora[corpus], aid, now, served, before.get(corpus), made[corpus])
         for corpus, now in contents.items()

@@ -66,6 +66,14 @@ def logged_inputs(event: dg.AssetMaterialization, own: Collection[dg.AssetKey]) 
     return {x: InputVersion(found, int(tags[f"{POINTER}{x}"])) for x, found in versions.items() if x not in ours}
 
 
+def latest_inputs(inputs: Inputs, logged: Inputs) -> Inputs:
+    """Return the inputs that a run found, each in the version that an event names if that was found later.
+
+    Of two runs at once, the one that listed the source first may end last.
+    """
+    return {asset: max(found, logged.get(asset, found), key=lambda x: x.pointer) for asset, found in inputs.items()}
+
+
 def made_from_others(instance: dg.DagsterInstance, of: Corpus, stage: Stage, inputs: Inputs) -> set[str]:
     """Return the partitions whose latest event of a stage names other inputs of others than these, or other versions.
 
@@ -76,4 +84,5 @@ def made_from_others(instance: dg.DagsterInstance, of: Corpus, stage: Stage, inp
     event = last.asset_materialization if last else None
     if not inputs and not (event and logged_inputs(event, own)):
         return set()
-    return {key for key, event in latest_materializations(instance, asset) if logged_inputs(event, own) != inputs}
+    logged = {key: logged_inputs(event, own) for key, event in latest_materializations(instance, asset)}
+    return {key for key, found in logged.items() if latest_inputs(inputs, found) != found}

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -170,6 +171,27 @@ def test_what_lists_no_whole_source_leaves_published_records_stale(team: Team, p
     assert (before, len(records), team.status(PUBLISHED)) == ({"FRESH"}, 2, {"STALE"})
     assert team.location.index().success
     assert team.status(PUBLISHED) == {"FRESH"}
+
+
+@pytest.mark.parametrize("part", ["published", "artifacts"])
+def test_a_run_that_ends_after_one_that_listed_the_source_later_leaves_all_fresh(
+    team: Team, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    team.feed(part)
+    team.write_pages()
+    begin, others = Run.begin, [team.index_by_assets]
+
+    def begin_late(*of: Any, **options: Any) -> Any:
+        if others:
+            other = others.pop()
+            team.write_pages()
+            other()
+        return begin(*of, **options)
+
+    monkeypatch.setattr(Run, "begin", begin_late)
+    team.index_by_assets()
+
+    assert team.status(dg.AssetKey(["docs", part])) == {"FRESH"}
 
 
 def test_a_rollback_brings_back_the_inputs_of_the_records_that_it_brings_back(team: Team) -> None:
