@@ -242,7 +242,7 @@ class _Transcript:
                 self.turns.append(_Turn(said, _text(line.get("timestamp"))))
         elif line.get("type") == "assistant" and not (self.turns or self.earlier):
             self._leave_out(NO_QUESTION, bool(said))
-        elif line.get("type") == "assistant" and self.turns:
+        elif line.get("type") == "assistant" and self.turns and not line.get("isApiErrorMessage"):
             turn = self.turns[-1]
             turn.said += [said] if said else []
             turn.tools |= {_text(block.get("name")): None for block in blocks if block.get("type") == "tool_use"}

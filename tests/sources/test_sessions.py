@@ -104,6 +104,12 @@ def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
     assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
 
 
+def test_an_error_of_the_api_is_no_answer(tmp_path: Path) -> None:
+    put(tmp_path, [*FIRST, assistant(said("API Error: 529 overloaded"), isApiErrorMessage=True)])
+
+    assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
+
+
 def test_what_is_said_before_a_question_and_shown_with_one_is_counted(tmp_path: Path) -> None:
     alone = user([{"type": "document"}])
     put(tmp_path, [assistant(said("before")), assistant(used("Read")), *FIRST, *SECOND, alone])
