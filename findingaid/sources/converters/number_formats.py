@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from html import escape
 from typing import Any, NamedTuple
 
@@ -50,8 +51,11 @@ class NumberFormat(NamedTuple):
 
 
 def number_text(number: float) -> str:
-    """Return a number as it was typed in: with 15 digits at most, since those after them are of its binary form."""
-    return f"{number:.15g}" if abs(number) < 1e15 else f"{number:.0f}"
+    """Return a number as it was typed in, with 15 digits, of a larger one those that tell it from others.
+
+    The digits after them are of its binary form.
+    """
+    return f"{number:.15g}" if abs(number) < 1e15 else f"{Decimal(repr(number)):.0f}"
 
 
 def number_format(code: str) -> NumberFormat | None:
