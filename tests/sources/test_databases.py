@@ -50,19 +50,16 @@ def postgres() -> Iterator[Callable[[str], str]]:
         yield running.database
 
 
-@pytest.fixture(
-    params=[
-        "sqlite",
-        "duckdb",
-        pytest.param(
-            "postgresql",
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(not os.environ.get("CI") and programs() is None, reason="needs postgresql"),
-            ],
-        ),
-    ]
+POSTGRESQL = pytest.param(
+    "postgresql",
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.skipif(not os.environ.get("CI") and programs() is None, reason="needs postgresql"),
+    ],
 )
+
+
+@pytest.fixture(params=["sqlite", "duckdb", POSTGRESQL])
 def base(request: pytest.FixtureRequest, tmp_path: Path) -> Base:
     if request.param == "postgresql":
         return Base(request.getfixturevalue("postgres")(tmp_path.name))
@@ -296,6 +293,7 @@ def test_ids_are_text_or_any_other_type_of_the_database(base: Base) -> None:
     assert days.read("2026-11-26").raw == "A Thursday."
 
 
+@pytest.mark.parametrize("base", ["duckdb", POSTGRESQL], indirect=True)
 @pytest.mark.parametrize(
     ("kind", "value", "artifact_id"),
     [
@@ -309,8 +307,6 @@ def test_ids_are_text_or_any_other_type_of_the_database(base: Base) -> None:
 def test_rows_are_found_again_by_ids_that_are_written_otherwise_in_the_database(
     base: Base, kind: str, value: str, artifact_id: str
 ) -> None:
-    if base.url.startswith("sqlite"):
-        pytest.skip("it has no such types")
     base.run(f"CREATE TABLE keyed (id {kind}, body VARCHAR)", f"INSERT INTO keyed VALUES ({value}, 'Found.')")
 
     listed = base.source(table="keyed")
@@ -319,9 +315,8 @@ def test_rows_are_found_again_by_ids_that_are_written_otherwise_in_the_database(
     assert base.source(table="keyed").read(artifact_id).raw == "Found."  # another process has not listed the rows
 
 
+@pytest.mark.parametrize("base", [POSTGRESQL], indirect=True)
 def test_a_value_that_python_cannot_hold_is_named_with_what_to_do(base: Base) -> None:
-    if not base.url.startswith("postgresql"):
-        pytest.skip("its driver returns such times")
     base.run(
         "CREATE TABLE old (id INTEGER, body VARCHAR, built DATE)", "INSERT INTO old VALUES (1, 'a', '0753-04-21 BC')"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pptx
 from PIL import Image
 
-from findingaid.sources.documents import OCR
+from findingaid.sources.documents import ATTACHED, OCR
 from tests.conftest import Cli
 from tests.paths import DATA
 from tests.support.documents import (
@@ -78,6 +78,11 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
     "site.web-page": (FOOTED, "words beside the main text of a page, as in its footer, not read"),
     "mail.eml": (MAIL, "filled fields of a form, not read"),
     **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
+    "dates.ics": (
+        b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Visit\nATTACH;ENCODING=BASE64:YQ==\nEND:VEVENT\nEND:VCALENDAR\n",
+        ATTACHED,
+    ),
+    "people.vcf": (b"BEGIN:VCARD\nVERSION:3.0\nFN:Eva\nPHOTO;ENCODING=b:YQ==\nEND:VCARD\n", ATTACHED),
     **{f"book{suffix}": (workbook(household), HIDDEN) for suffix in (".xlsx", ".xlsm", ".xlsb")},
     "old.xls": ((DATA / "insurance.xls").read_bytes(), HIDDEN),
     "open.ods": (ods(("A", [["a", "b"], ["c", "d"]]), ("B", [["e"]]), hidden=["B"]), HIDDEN),
