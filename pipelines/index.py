@@ -239,8 +239,14 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
             planned = [corpus for corpus, report in reports.items() if report.error is None]
             whole = [corpus for corpus in planned if not plans[corpus].plan.partial]
             for corpus in planned:
-                told = partial(sync, inputs=plans[corpus].inputs, visible=closed.visible, whole=corpus in whole)
-                told(context, run.indexer(corpus), previews=aid.previews)
+                sync(
+                    context,
+                    run.indexer(corpus),
+                    previews=aid.previews,
+                    inputs=plans[corpus].inputs,
+                    visible=closed.visible,
+                    whole=corpus in whole,
+                )
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
             log_checks(context, aid, closed.checks)
             inputs = {corpus: plans[corpus].inputs[PUBLISHED] for corpus in whole if closed.visible}

@@ -72,8 +72,8 @@ def test_an_appointment_is_a_section_with_a_line_for_each_field() -> None:
         (("VERSION:2.1", "FN:Eva", "NOTE;ENCODING=QUOTED-PRINTABLE:one =", "two"), ["## Eva", "", "- Note: one two"]),
         (("VERSION:2.1", "N:Adler;Eva", "TEL;WORK:+43 1"), ["## Adler, Eva", "", "- Telephone (work): +43 1"]),
         (
-            ("VERSION:3.0", "FN:Eva", "N:Adler;Eva;;;", "ADR;TYPE=HOME:;;Ring 1\\, left;Wien;;1010;"),
-            ["## Eva", "", "- Address (home): Ring 1, left, Wien, 1010"],
+            ("VERSION:3.0", "FN:Eva Adler", "N:Adler;Eva;;;", "ADR;TYPE=HOME:;;Ring 1\\, left;Wien;;1010;"),
+            ["## Eva Adler", "", "- Address (home): Ring 1, left, Wien, 1010"],
         ),
         (("VERSION:4.0", "FN:Eva", "BDAY:19800102", "UID:urn:1"), ["## Eva", "", "- Birthday: 1980-01-02"]),
     ],
@@ -114,6 +114,14 @@ def test_broken_lines_are_named_and_lose_no_words(payload: bytes) -> None:
 
     assert "Visit" in found.text
     assert [note.words for note in found.notes] == [BROKEN]
+
+
+def test_a_heading_loses_no_words_of_its_field_nor_of_the_parts_of_a_name() -> None:
+    long = "word " * 200 + "last"
+
+    assert "last" in convert_document("a.ics", calendar("BEGIN:VEVENT", f"SUMMARY:{long}", "END:VEVENT"), LIMIT).text
+    short = convert_document("a.vcf", contact("VERSION:3.0", "FN:Eva", "N:Adler;Eva;;;"), LIMIT).text
+    assert short.splitlines() == ["## Eva", "", "- N: Adler, Eva"]
 
 
 def test_a_text_under_the_name_of_a_calendar_is_a_text() -> None:

@@ -144,7 +144,7 @@ class LexicalVerifier:
         best = best_sentences(sentence, evidence, self.lexical)
         known = stems(best, self.lexical)
         numbered = known | {_digits(word) for text in best for word in WORD.findall(text)}
-        within = filter(_is_capitalized, WORD_WITHIN.findall(sentence))
+        within = filter(_has_capital, WORD_WITHIN.findall(sentence))
         names = [name for name in within if not stems([name], self.lexical) <= known]
         if strange := [*(number for number in _numbers(sentence) if _digits(number) not in numbered), *names]:
             return f"its evidence does not contain {strange[0]}"
@@ -169,7 +169,7 @@ def swapped(sentence: str, evidence: Sequence[str], lexical: Lexical | None = No
     "Holm costs nine, Aro twelve" does not support "Aro costs nine". Statements are compared by clause. A sentence whose
     first word alone is capitalized may name nothing, so a clause may have that word as any other.
     """
-    first_alone = not any(map(_is_capitalized, WORD_WITHIN.findall(sentence)))
+    first_alone = not any(map(_has_capital, WORD_WITHIN.findall(sentence)))
     stated = [clause for text in evidence for clause in CLAUSE_END.split(text)]
     names = _names(sentence, lexical)
     for number in _numbers(sentence) if names else ():
@@ -247,7 +247,7 @@ def _numbers(text: str) -> list[str]:
     ]
 
 
-def _is_capitalized(word: str) -> bool:
+def _has_capital(word: str) -> bool:
     return word != word.lower()  # macOS is a name too
 
 
@@ -258,7 +258,7 @@ def _digits(number: str) -> str:
 def _names(text: str, lexical: Lexical | None) -> dict[str, str]:
     """Map the stems of capitalized words to these, without the units of numbers."""
     lexical = lexical or Lexical()
-    words = filter(_is_capitalized, LONG_WORD.findall(UNIT.sub(" ", text)))
+    words = filter(_has_capital, LONG_WORD.findall(UNIT.sub(" ", text)))
     found = " ".join(name for name in words if not DATE.fullmatch(name))
     return {stem(word, lexical): word for word in salient_words(found, lexical)}
 

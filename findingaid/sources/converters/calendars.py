@@ -38,6 +38,7 @@ DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(?:T(\d{2})(\d{2})\d{2}(Z)?)?")
 OF_PARTS = frozenset({"ADR", "N", "ORG"})
 PART_END = re.compile(r"(?<!\\);")
 ESCAPED = re.compile(r"\\([,;\\])")
+WORD = re.compile(r"\w+")
 BASE64 = frozenset({"B", "BASE64"})
 
 
@@ -65,9 +66,16 @@ def _sections(component: Any, left_out: Counter[str]) -> Iterator[str]:
     children = [child for child in component.getChildren() if not _is_for_programs(child.name)]
     fields = [child for child in children if hasattr(child, "value")]
     heading = next((field for name in HEADINGS for field in fields if field.name == name), None)
-    lines = [line for field in fields if field is not heading and field.name != "N" for line in _line(field, left_out)]
+    named = _value(heading) if heading else component.name.removeprefix("V").capitalize()
+    title = as_title(named)
+    told = {*WORD.findall(title)}  # a heading may be cut, and be less than the parts of a name
+    lines = [
+        line
+        for field in fields
+        if field.name not in ("N", heading and heading.name) or not told.issuperset(WORD.findall(_value(field)))
+        for line in _line(field, left_out)
+    ]
     if heading or lines:
-        title = as_title(_value(heading)) if heading else component.name.removeprefix("V").capitalize()
         yield "\n".join([f"## {title}", "", *lines]).rstrip()
     for child in children:
         if not hasattr(child, "value"):
