@@ -71,8 +71,12 @@ ANCHOR = re.compile(r"<a\b[^<>]*>.*?(?:</a\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 """Beginning of an address elsewhere, or on the same page."""
 
-DEFINITION = re.compile(r"^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*<?[A-Za-z][\w+.-]*:\S.*$", re.MULTILINE)
-"""Definition of a link by reference, but not of a footnote."""
+DEFINITION = re.compile(
+    r"^ {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:<[A-Za-z][\w+.-]*:[^<>\n]*>|[A-Za-z][\w+.-]*:\S+)"
+    r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*$",
+    re.MULTILINE,
+)
+"""Definition of a link by reference, but not of a footnote, and no text that begins like one."""
 
 DIRECTIVES = re.compile(
     r"^[ \t]*\.\.[ ]+(?:\|[^|\n]+\|[ ]+)?(?:image|figure)::.*(?:\n[ \t]+:\w+:.*)*"

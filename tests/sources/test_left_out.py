@@ -85,6 +85,7 @@ def counted(suffix: str, payload: bytes) -> Mapping[str, int]:
         (f'<w:customXml w:element="x"><w:customXmlPr/>{RUN("tagged")}</w:customXml>', "tagged"),
         (f"<w:dir>{RUN('turned')}</w:dir>", "turned"),
         (f"<w:r><w:ruby><w:rt>{RUN('kan')}</w:rt><w:rubyBase>{RUN('漢字')}</w:rubyBase></w:ruby></w:r>", "漢字"),
+        ("<w:r><w:t>one</w:t><w:ptab/><w:t>two</w:t><w:cr/><w:t>three</w:t></w:r>", "one two  \nthree"),
         (f"{RUN('before')}<w:r>{DRAWN(BOX('boxed'))}</w:r>", "before\n\nboxed"),
         (f"<w:r>{DRAWN(BOX('outer') + DRAWN(BOX('inner')))}</w:r>", "outer\n\ninner"),
         (
@@ -113,6 +114,16 @@ def test_cells_of_word_beside_one_that_is_merged_downwards_stay_below_their_head
     table = f"<w:tbl {NAMES}>{''.join(f'<w:tr>{row}</w:tr>' for row in rows)}</w:tbl>"
 
     assert convert(".docx", document(table), LIMIT).text.endswith("| Region | Item |\n| North | Lamp |\n|  | Rope |")
+
+
+def test_a_row_of_word_that_begins_further_right_stays_below_its_headers() -> None:
+    def row(properties: str, *cells: str) -> str:
+        return f"<w:tr>{properties}{''.join(f'<w:tc><w:p>{RUN(words)}</w:p></w:tc>' for words in cells)}</w:tr>"
+
+    further = row('<w:trPr><w:gridBefore w:val="2"/></w:trPr>', "North")
+    table = f"<w:tbl {NAMES}>{row('', 'Day', 'Item', 'Region')}{further}</w:tbl>"
+
+    assert convert(".docx", document(table), LIMIT).text.endswith("| Day | Item | Region |\n|  | | North |")
 
 
 @pytest.mark.parametrize(
@@ -391,6 +402,15 @@ def test_a_page_names_what_was_typed_into_it_and_keeps_the_words_of_neighbouring
         assert convert(".epub", epub(text), LIMIT).text.split()[-3:] == ["alpha", "beta", "gamma"], name
 
 
+def test_a_page_marks_what_is_chosen_in_a_form() -> None:
+    page = (
+        b"<p><input type=RADIO checked>tea <input type=radio>milk <input type=Checkbox checked>ice</p>"
+        b"<select><option>red<option selected>blue</select>"
+    )
+
+    assert " ".join(convert(".html", page, LIMIT).text.split()) == "[x] tea [ ] milk [x] ice red [x] blue"
+
+
 def test_a_damaged_cell_of_a_notebook_is_counted_and_the_others_are_read() -> None:
     cells = ["junk", {"cell_type": "code"}, {"cell_type": "markdown", "source": 5}]
     cells += [{"cell_type": "markdown", "source": "# Title"}, {"cell_type": "code", "source": ["x <- '```'\n", "y"]}]
@@ -458,6 +478,32 @@ def test_a_mail_is_decoded_and_its_attachments_are_counted() -> None:
         "from": "Ada <ada@example.org>",
     }
     assert [note.words for note in made.notes] == ["attached files, not read"]
+
+
+def test_a_text_behind_a_file_in_one_of_several_forms_of_a_mail_is_read() -> None:
+    payload = (
+        b"From: ada@example.org\nMIME-Version: 1.0\nContent-Type: multipart/alternative; boundary=q\n\n"
+        b"--q\nContent-Type: text/plain\n\nSee the page.\n--q\nContent-Type: multipart/mixed; boundary=r\n\n"
+        b"--r\nContent-Type: text/html\n\n<p>Heron</p>\n--r\nContent-Type: application/pdf; name=a.pdf\n\nx\n"
+        b"--r\nContent-Type: text/html\n\n<p>Ferry of Monday</p>\n--r--\n--q--\n"
+    )
+
+    made = convert(".eml", payload, LIMIT)
+
+    assert made.text.endswith("Heron\n\nFerry of Monday")
+    assert [str(note) for note in made.notes] == ["attached files, not read"]
+
+
+def test_a_mail_says_that_its_base64_is_damaged_and_may_begin_with_a_byte_order_mark() -> None:
+    payload = (
+        b"\xef\xbb\xbfFrom: ada@example.org\nContent-Type: text/plain; charset=utf-8\n"
+        b"Content-Transfer-Encoding: base64\n\nSGVyb25zIGFuZA==\nRmVycmllcyBvbiBNb25kYXk=\n"
+    )
+
+    made = convert(".eml", payload, LIMIT)
+
+    assert made.text == "From: ada@example.org\n\nHerons and"
+    assert [str(note) for note in made.notes] == ["texts whose base64 is damaged, read in part"]
 
 
 def test_a_saved_page_is_its_text() -> None:

@@ -1,16 +1,20 @@
-"""Raised numbers and struck words do not read like the text around them."""
+"""Raised numbers and struck words do not read like the text around them, and words in angle brackets are words."""
 
 from __future__ import annotations
 
+import html
 import io
 from collections.abc import Callable
 
+import docx
+import pptx
 import pytest
 import xlsxwriter
 from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.sources.converters.convert import convert
-from tests.support.documents import changed, epub, ods, opendocument, slides, workbook
+from findingaid.text.cleaning import MARKDOWN, Noise
+from tests.support.documents import changed, epub, ods, opendocument, slides, word, workbook
 
 LIMIT = 1_000_000
 LINE = '<span style="color:red; text-decoration: line-through">nine</span>'
@@ -88,6 +92,67 @@ def test_cells_that_are_struck_out_are_counted() -> None:
 
     assert "| old | 50% |" in found.text
     assert [(note.words, note.count) for note in found.notes] == [("cells that are struck out, read like others", 2)]
+
+
+TAGS = ("<script> is blocked", "a <due amount> & <!-- more", "</p>", "<?php", "5 < 6")
+
+
+def tags_of_html() -> bytes:
+    return "".join(f"<p>{html.escape(line)}</p>" for line in TAGS).encode()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "make"),
+    [
+        (".html", tags_of_html),
+        (".web-page", lambda: b"<main>" + tags_of_html() + b"</main>"),
+        (".epub", lambda: epub(tags_of_html().decode())),
+        (".docx", lambda: word(*((line, line) for line in TAGS))),
+        (".pptx", lambda: slides(*((line, line) for line in TAGS), notes="<script> is blocked")),
+        (".xlsx", lambda: workbook(lambda book: book.add_worksheet("A").write_column(0, 0, TAGS))),
+        (
+            ".odt",
+            lambda: opendocument(
+                f"<office:text>{''.join(f'<text:p>{html.escape(line)}</text:p>' for line in TAGS)}</office:text>"
+            ),
+        ),
+    ],
+)
+def test_words_in_angle_brackets_are_searched_and_hide_none_behind_them(suffix: str, make: Callable[[], bytes]) -> None:
+    text = convert(suffix, make(), LIMIT).text
+
+    noise = Noise.of(text, MARKDOWN)
+    seen = noise.removed(0, len(text))
+    assert all(line in (text if seen is None else seen).replace("\\<", "<") for line in TAGS)
+
+
+def test_code_of_a_page_has_its_angle_brackets_as_they_are() -> None:
+    page = b"<title>&lt;u&gt;</title><p><code>&lt;b&gt;</code></p><pre>&lt;i&gt;</pre>"
+
+    found = convert(".html", page, LIMIT)
+
+    assert found.text == "`<b>`\n\n```\n<i>\n```"
+    assert found.metadata["title"] == "<u>"
+
+
+@pytest.mark.parametrize("kind", ["page", "Word", "slide"])
+def test_a_bar_within_a_cell_does_not_end_it(kind: str) -> None:
+    if kind == "slide":
+        deck = pptx.Presentation()
+        table = deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_table(1, 2, 0, 0, 9, 9).table
+        table.cell(0, 0).text, table.cell(0, 1).text = "a|b", "c"
+        deck.save(made := io.BytesIO())
+    elif kind == "Word":
+        document = docx.Document()
+        cells = document.add_table(1, 2).rows[0].cells
+        cells[0].text, cells[1].text = "a|b", "c"
+        document.save(made := io.BytesIO())
+    else:
+        made = io.BytesIO(b"<table><tr><td>a|b<td><code>c</code></table>")
+
+    found = convert({"page": ".html", "Word": ".docx", "slide": ".pptx"}[kind], made.getvalue(), LIMIT).text
+
+    assert r"| a\|b | " in found
 
 
 def page(*parts: tuple[str, float, float], turned: int = 0) -> bytes:

@@ -101,6 +101,7 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
         (rb"It rose.{\footnote By 3 metres.} End.}", "It rose. By 3 metres. End.", []),
         (rb"Body {\*\annotation Remark} end.}", "Body  end.", ["comments, not read"]),
         (rb"10{\super 6} of 10\super -3\nosupersub  on the 1{\super st}.}", "10⁶ of 10⁻³ on the 1st.", []),
+        (rb"{\uc0 10\super 6\nosupersub\column two\softline three}}", "10⁶\ntwo\nthree", []),
         (
             rb"Fee {\b\deleted\revauthdel1 2 {\i or} \{3\} }\deleted 4 \deleted0 5 \deleted1 6\plain  EUR.}",
             "Fee 5  EUR.",

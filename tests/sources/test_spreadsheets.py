@@ -177,6 +177,27 @@ def test_what_stands_beside_the_cells_of_an_ods_is_counted() -> None:
     assert sorted(read(payload, "a.ods")[1]) == ["charts, not read", "text boxes, not read"]
 
 
+def test_a_number_of_an_ods_is_read_with_its_unit_and_leading_zeros() -> None:
+    def cell(kind: str, value: str, text: str) -> bytes:
+        return f'<table:table-cell office:value-type="{kind}" office:{value}><text:p>{text}</text:p>'.encode()
+
+    cells = (
+        cell("float", 'value="1067"', "01067"),
+        cell("float", 'value="12"', "12 km"),
+        cell("float", 'value="1250.5"', "1.250,50"),
+        cell("time", 'time-value="PT26H30M00S"', "26:30"),
+    )
+    payload = changed(
+        ods(("A", [["NUMBERS"]])),
+        "content.xml",
+        lambda xml: xml.replace(
+            b'<table:table-cell office:value-type="string"><text:p>NUMBERS</text:p>', b"</table:table-cell>".join(cells)
+        ),
+    )
+
+    assert read(payload, "a.ods")[0].endswith("| 01067 | 12 km | 1250.5 | 26:30 |")
+
+
 def test_a_raised_number_of_a_cell_does_not_become_part_of_the_number_before_it() -> None:
     def write(book: xlsxwriter.Workbook) -> None:
         up, down = book.add_format({"font_script": 1}), book.add_format({"font_script": 2})

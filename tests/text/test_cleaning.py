@@ -71,6 +71,7 @@ SEEN = [
 
 KEPT = [
     (MARKDOWN, "See [the settings](../configuration.md#search).\n\n[a]: page.md"),
+    (MARKDOWN, "[12]: https://x.org/paper Ada, On ferries, 1843"),
     (MARKDOWN, "```\n[ref]: https://x.org\n<b>code</b> [a](b)\n```"),
     (MARKDOWN, "# Plain\n\nA < b, c > d, array[1], https://x.org/a and `[a](b)`."),
     (MARKDOWN, "# Copyright is our subject\n\nText"),

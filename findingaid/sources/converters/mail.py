@@ -5,19 +5,20 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from email import message_from_bytes, policy
 from email.errors import CloseBoundaryNotFoundDefect
 from email.utils import formataddr, getaddresses, parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
 from findingaid.sources.converters.common import CUT_SHORT, has_words, left_out_notes
 from findingaid.sources.converters.web import convert_html
 from findingaid.sources.documents import ATTACHED, Converted
+from findingaid.sources.mailboxes import DAMAGED
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
@@ -32,6 +33,7 @@ SIGNATURE = "-- "
 """Line of a mail before the signature."""
 
 OTHER_PARTS = "forwarded mails and other parts without a file name, not read"
+BROKEN = "texts whose base64 is damaged, read in part"
 
 WORDS = re.compile(r"\w+")
 ADDRESS = re.compile(r"\b(?:https?|mailto):[^\s()<>]+")
@@ -39,19 +41,22 @@ ADDRESS = re.compile(r"\b(?:https?|mailto):[^\s()<>]+")
 
 def convert_mail(payload: bytes, max_bytes: int) -> Converted:
     """Convert a saved mail, or a page saved with its images, which is stored like one."""
-    message = message_from_bytes(payload, policy=policy.default)
+    message = message_from_bytes(payload.removeprefix(codecs.BOM_UTF8), policy=policy.default)
     if not message.keys():
         raise ReadError("no mail despite its name: it has no header", "parse")
     notes: list[Note] = []
     said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
     title = {"title": as_title(said["Subject"])}
     if not said["From"] or message["Snapshot-Content-Location"]:
-        text = _fullest_text([message.get_body((kind,)) for kind in ("plain", "html")], max_bytes, notes)
+        bodies = filter(None, (message.get_body((kind,)) for kind in ("plain", "html")))
+        text = _fullest([_form(body, max_bytes) for body in bodies], notes)
         attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
         return Converted(text, title, [*notes, *left_out_notes({ATTACHED: len(attached)})])
     left_out: Counter[str] = Counter()
     text = "\n\n".join(filter(None, _texts_of(message, max_bytes, notes, left_out)))
-    left_out[CUT_SHORT] += any(isinstance(d, CloseBoundaryNotFoundDefect) for p in message.walk() for d in p.defects)
+    defects = [(part.get_content_maintype(), defect) for part in message.walk() for defect in part.defects]
+    left_out[CUT_SHORT] += any(isinstance(defect, CloseBoundaryNotFoundDefect) for _, defect in defects)
+    left_out[BROKEN] += any(kind == "text" and isinstance(defect, DAMAGED) for kind, defect in defects)
     notes += left_out_notes(left_out)
     if has_words(f"{said['Subject']}{text}"):
         heads = "\n".join(f"{name}: {value}" for name, value in said.items() if value)
@@ -65,9 +70,10 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
     if kind == "multipart" and part.is_multipart():
         inner = [*part.iter_parts()]
         if subtype == "alternative":
-            bodies = [part.get_body((wanted,)) for wanted in ("plain", "html")]
-            left_out[OTHER_PARTS] += not any(bodies)
-            yield _fullest_text(bodies, max_bytes, notes)
+            inner.sort(key=lambda each: each.get_content_type() != "text/plain")
+            forms = [_form(each, max_bytes) for each in inner]
+            left_out[OTHER_PARTS] += all(form.left_out[OTHER_PARTS] for form in forms)
+            yield _fullest(forms, notes)
             within = (leaf for each in inner for leaf in each.walk())
             inner = [leaf for leaf in within if leaf.get_filename() or leaf.is_attachment()]
         for each in inner:
@@ -80,19 +86,31 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
         left_out[OTHER_PARTS] += 1
 
 
-def _fullest_text(bodies: Iterable[Any], max_bytes: int, notes: list[Note]) -> str:
+class _Form(NamedTuple):
+    """One of several forms of the same text."""
+
+    text: str
+    notes: list[Note]
+    left_out: Counter[str]
+
+
+def _form(part: Any, max_bytes: int) -> _Form:
+    notes: list[Note] = []
+    left_out: Counter[str] = Counter()
+    return _Form("\n\n".join(filter(None, _texts_of(part, max_bytes, notes, left_out))), notes, left_out)
+
+
+def _fullest(forms: Sequence[_Form], notes: list[Note]) -> str:
     """Return the first of several forms of a text, or a later one if the first lacks most of its words.
 
     Programs write a plain form that says only that the other one cannot be shown.
     """
     found = ""
-    for body in bodies:
-        also: list[Note] = []
-        text = _text_of(body, max_bytes, also) if body is not None else ""
-        words = set(WORDS.findall(ADDRESS.sub("", text)))
+    for form in forms:
+        words = set(WORDS.findall(ADDRESS.sub("", form.text)))
         if not found.strip() or len(words.difference(WORDS.findall(found))) > len(words) / 2:
-            found = text
-            notes += also
+            found = form.text
+            notes += form.notes
     return found
 
 

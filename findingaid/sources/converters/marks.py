@@ -1,6 +1,6 @@
-"""Raised numbers and struck words, which converters show like the text around them.
+"""Signs that converters leave out: of raised numbers, of struck words, and of words that Markdown takes for markup.
 
-Without a sign, ten to the sixth would read 106, and an old price like the one in force.
+Without them, ten to the sixth would read 106, an old price like the one in force, and nobody would find "<name>".
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ RAISED = str.maketrans(
 )
 """Digits and signs, and the characters that show them raised."""
 
+TAG = re.compile(r"<(?=[A-Za-z/!?]|\Z)")
+"""Sign that begins a tag or a comment of HTML, of which the rest may follow in the next run of a text."""
+
 STRUCK = "~~"
 """Mark of Markdown before and after words that are struck out."""
 
@@ -23,6 +26,16 @@ IS_STRUCK = "self::s or self::del or self::strike"
 def raised(text: str) -> str:
     """Return a number in raised characters, which is an exponent or the number of a note; any other text as it is."""
     return text.translate(RAISED) if NUMBER.fullmatch(text) else text
+
+
+def escape_tags(text: str) -> str:
+    """Put a backslash before each sign that Markdown would take for the beginning of a tag or a comment."""
+    return TAG.sub(r"\\<", text)
+
+
+def escape_cell(text: str) -> str:
+    """Put a backslash before each sign that Markdown would take for the end of a cell."""
+    return text.replace("|", r"\|")
 
 
 def struck(text: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from findingaid.model import Note
-from findingaid.sources.converters.marks import raised, struck
+from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, struck
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -193,8 +193,10 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
     what = PARTS.get(_local(root)) if OFFICE.match(str(root.tag)) else None
     if what is None:
         return
+    _escape_signs(root)
     if what != WORDS_OF_PART:
         made.texts.append((what, list(_runs(root))))
+        parts[name] = _written(root)
         return
     _choose_alternatives(root)
     if root.tag.startswith(W):
@@ -203,6 +205,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _unwrap(root)
         _write_choices(root)
         _move_boxes(root)
+        _fill_rows(root)
         _drop_pictures(root, related, made)
         _mark_chunks(root, related, parts, made)
     _write_marks(root)
@@ -266,6 +269,29 @@ def _write_marks(root: Any) -> None:
         if properties is not None and properties.get("strike", "noStrike") != "noStrike":
             for text in run.iter("{*}t"):
                 text.text = struck(text.text or "")
+
+
+def _escape_signs(root: Any) -> None:
+    """Escape the signs of a text that Markdown would take for markup, and end words of Word where a line ends."""
+    for text in root.iter(f"{W}t", f"{A}t"):
+        text.text = escape_tags(text.text or "")
+        if next(text.iterancestors(f"{W}tbl", f"{A}tbl"), None) is not None:
+            text.text = escape_cell(text.text)
+    for element in root.iter(f"{W}cr", f"{W}ptab"):
+        element.tag = f"{W}br" if element.tag == f"{W}cr" else f"{W}tab"
+
+
+def _fill_rows(root: Any) -> None:
+    """Put an empty cell into each row that begins further right, so that its cells stay below their headers."""
+    for row in list(root.iter(f"{W}tr")):
+        before, cell = row.find(f"{W}trPr/{W}gridBefore"), row.find(f"{W}tc")
+        if before is None or cell is None:
+            continue
+        empty = row.makeelement(f"{W}tc", {})
+        properties = empty.makeelement(f"{W}tcPr", {})
+        properties.append(empty.makeelement(f"{W}gridSpan", {f"{W}val": before.get(f"{W}val") or "1"}))
+        empty.extend([properties, empty.makeelement(f"{W}p", {})])
+        cell.addprevious(empty)
 
 
 def _move_boxes(root: Any) -> None:

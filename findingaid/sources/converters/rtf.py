@@ -16,6 +16,8 @@ STRUCK_WORDS = re.compile(SPAN.format("striked?"))
 
 FOOTNOTE = re.compile(r"\\footnote\b ?")
 RAISED = re.compile(r"\\super ([-+]?[0-9]{1,9})(?=[}\\])")
+LINE_END = re.compile(r"\\(?:column|soft(?:col|line|page))(?![a-z]) ?")
+"""End of a column or line, which the converter leaves out."""
 
 NOT_READ = {
     "comments, not read": re.compile(r"\\annotation\b"),
@@ -35,10 +37,12 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
         return plain_text(payload)
     source = payload.decode("latin-1")
-    up = RAISED.sub(lambda found: "".join(f"\\u{ord(sign)}?" for sign in raised(found[1])), source)
+    up = RAISED.sub(lambda found: "".join(f"{{\\uc1\\u{ord(sign)}?}}" for sign in raised(found[1])), source)
     up = _around(STRUCK_WORDS, STRUCK, STRUCK, up)
     up = _around(TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
-    read = FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
+    read = FOOTNOTE.sub(
+        " ", LINE_END.sub(r"\\line ", up)
+    )  # the converter leaves out a group of this name; so it stays in its sentence
     text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = TITLE.search(source)
     braces = ESCAPED.sub("", source)

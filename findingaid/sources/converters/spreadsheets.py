@@ -26,7 +26,7 @@ from findingaid.sources.converters.common import (
     plain_text,
     unpacked,
 )
-from findingaid.sources.converters.marks import raised, struck
+from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, struck
 from findingaid.sources.converters.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
 from findingaid.sources.converters.office_parts import parsed_part
 from findingaid.sources.converters.opendocument import RAISED, STRUCK, styles_of
@@ -55,11 +55,12 @@ RAISED_RUN = RUN.format("local-name()='vertAlign' and @val='superscript'")
 STRUCK_RUN = RUN.format("local-name()='strike' and not(@val='0' or @val='false')")
 """Paths to the texts of such runs in a cell of Excel."""
 
-WITH_UNIT = re.compile(
-    rb"<[^<>]*\soffice:value-type=[\"'](?:percentage|currency)[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p[\s>])"
+AS_SHOWN = re.compile(
+    rb"<[^<>]*\soffice:value-type=[\"'](?:(?:percentage|currency|time)[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p[\s>])"
+    rb"|float[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p>(?:0\d|[^<>]*[^\W\dE_])))"
 )
-VALUE = re.compile(rb"\soffice:value=[\"'][^\"']*[\"']|(?<=\soffice:value-type=.)\w+")
-"""Cells in an OpenDocument file whose text has a unit, and their value, which has none and would be read instead."""
+VALUE = re.compile(rb"\soffice:(?:time-)?value=[\"'][^\"']*[\"']|(?<=\soffice:value-type=.)\w+")
+"""Cells in an OpenDocument file whose text has more than their value, which would be read: a unit or leading zeros."""
 
 FIRST_WITHIN = 10_000
 """Bytes of a part among which its first element is looked for."""
@@ -161,8 +162,8 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
         if kind == b"worksheet":
             left_out["cells that are struck out, read like others"] += cells_in(content, struck_out)
             shown |= {name: with_formats(content, formats)} if formats else {}
-        elif kind == b"document-content" and WITH_UNIT.search(content):
-            shown[name] = WITH_UNIT.sub(_as_text, shown.get(name, content))
+        elif kind == b"document-content" and AS_SHOWN.search(content):
+            shown[name] = AS_SHOWN.sub(_as_text, shown.get(name, content))
     if not shown:
         return payload
     parts |= shown
@@ -259,7 +260,7 @@ def cell_text(value: Any) -> str:
         case date() | int():
             return str(value)
         case _:
-            return " ".join(str(value).split())
+            return escape_tags(" ".join(str(value).split()))
 
 
 def _blocks(sheet: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -308,7 +309,7 @@ def _title(cells: Sequence[str]) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return f"| {' | '.join(map(escape_cell, cells))} |"
 
 
 def _listed(header: Sequence[str], rows: Sequence[Row]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from findingaid.model import Note
 from findingaid.sources.converters.common import left_out_notes, to_markdown
-from findingaid.sources.converters.marks import raised, strike_out
+from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, strike_out
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
@@ -27,6 +27,13 @@ BLOCKS = (
 TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
 )
+
+SIGNS = {
+    "//text()[contains(., '<') and not(ancestor::head or ancestor::script or ancestor::style or ancestor::pre"
+    " or ancestor::code or ancestor::kbd or ancestor::samp)]": escape_tags,
+    "//text()[contains(., '|') and (ancestor::td or ancestor::th)]": escape_cell,
+}
+"""Texts that may have signs of Markdown, as paths, and how these are escaped. Code has tags as they are."""
 
 FORMULAS = {
     "mfrac": "{}/{}",
@@ -88,8 +95,13 @@ def page_tree(text: str) -> Any | None:
     root = _parsed(text)
     if root is None:
         return None
+    for option in root.xpath("//option[@selected]"):
+        option.text = f"[x] {option.text or ''}"
     for element in root.iter(*BLOCKS):
         element.tag = "div"
+    for field in root.iter("input"):
+        if field.get("type", "").lower() in {"checkbox", "radio"}:
+            field.set("type", "checkbox")  # the converter marks these if they are checked
     for table in list(root.iter("table")):
         _fill_merged(table)
     return root
@@ -111,6 +123,9 @@ def _parsed(text: str) -> Any | None:
         _write_formula(element)
     for element in root.xpath("//*[contains(@style, 'line-through')]"):
         strike_out(element)
+    for path, escape in SIGNS.items():
+        for found in root.xpath(path):
+            setattr(found.getparent(), "tail" if found.is_tail else "text", escape(found))
     return root
 
 
