@@ -83,6 +83,9 @@ class Format(NamedTuple):
 
 MAIL = Format("mail or saved page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
+MESSAGE = Format("Outlook message", ("olefile", "compressed-rtf", "markitdown", "markdownify", "lxml"), is_text=True)
+"""A file of another program with this suffix is text."""
+
 CALENDAR = Format("calendar or contacts", ("vobject",), is_text=True)
 
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
@@ -110,6 +113,7 @@ FORMATS: Mapping[str, Format] = {
     ".xhtml": HTML,
     ".web-page": Format("web page", ("trafilatura", "markitdown", "lxml")),
     ".eml": MAIL,
+    ".msg": MESSAGE,
     ".mht": MAIL,
     ".mhtml": MAIL,
     ".ics": CALENDAR,
@@ -145,7 +149,6 @@ NOT_READ: Mapping[str, str] = {
     ".doc": "not read: save it as DOCX",
     ".ppt": "not read: save it as PPTX",
     ".odp": "not read: save it as PPTX",
-    ".msg": "not read: save it as EML",
     ".pst": "not read: export its mails as EML or MBOX",
     ".wpd": "not read: save it as DOCX",
     ".mobi": "not read: convert it to EPUB",
@@ -158,7 +161,7 @@ NOT_READ: Mapping[str, str] = {
 
 NOT_READ_SUFFIXES = tuple(NOT_READ)
 
-NOT_READ_REVISION = "2"
+NOT_READ_REVISION = "3"
 """Version of these reasons, which is in the stamps of such files."""
 
 GZIP = ".gz"
@@ -255,7 +258,7 @@ def convert_document(name: str, payload: bytes, max_bytes: int) -> Converted | N
     that cannot be converted, or not by the deadline of the request, or whose text is longer than `max_bytes`.
     """
     found = format_of(name)
-    if found is None or (found.is_text and not _versions(found.converters)):
+    if found is None or (found.is_text and not _versions(found.converters) and not is_binary(payload)):
         return None
     return _ask_converter(found, os.path.splitext(name)[1].lower(), payload, max_bytes)
 

@@ -352,7 +352,7 @@ class Files:
         part = self._part(artifact_id)
         if part and part[1].within:
             metadata["parent"] = artifact_id.rpartition("/")[0]
-        elif is_mail(artifact_id) and not self._remote and attached_to(payload, self.max_bytes):
+        elif is_mail(artifact_id) and not self._remote and attached_to(artifact_id, payload, self.max_bytes):
             notes = [note for note in notes if note.words != ATTACHED]  # they are artifacts of their own
         access = self._access(artifact_id, {})
         wrong = [Note(UNREADABLE, f"nobody may read it: {access.wrong}")] if access.wrong else []

@@ -1,6 +1,6 @@
 """Files that hold several artifacts: mailboxes (.mbox) with their mails, and mails with their attached files.
 
-Mails are called .eml, or are in a Maildir.
+Mails are called .eml or .msg, or are in a Maildir.
 
 The id of such a part is the path of its file, "/", and a name that its own content gives, never its position. The
 stamp of a mail of a mailbox is its hash, so that one that is added or removed changes no other.
@@ -23,6 +23,7 @@ from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Listing
 from findingaid.sources.local import too_large
 from findingaid.sources.media_types import MEDIA_TYPES
+from findingaid.sources.outlook import MESSAGE, OLE, outlook_mail
 
 MAILBOX, MAIL = ".mbox", ".eml"
 
@@ -74,7 +75,7 @@ def is_mailbox(path: str) -> bool:
 
 def is_mail(path: str) -> bool:
     """Return whether an artifact is a mail, by its path."""
-    return path.lower().endswith(MAIL) or OF_MAILDIR.search(path) is not None
+    return path.lower().endswith((MAIL, MESSAGE)) or OF_MAILDIR.search(path) is not None
 
 
 def file_name(path: str) -> str:
@@ -101,9 +102,9 @@ def find_parts(path: str, file: IO[bytes], stamp: str, max_bytes: int) -> dict[s
     """
     found: dict[str, Part] = {}
     if not is_mailbox(path):
-        message = file.read(max_bytes + 1)
-        for name, span in attached_to(message, max_bytes).items():
-            found[f"{path}/{name}"] = Part(stamp, (0, len(message)), span)
+        stored = file.read(max_bytes + 1)
+        for name, span in attached_to(path, stored, max_bytes).items():
+            found[f"{path}/{name}"] = Part(stamp, (0, len(stored)), span)
         return found
     for mail, message in _mails(file, max_bytes):
         if not mail[0]:
@@ -113,7 +114,7 @@ def find_parts(path: str, file: IO[bytes], stamp: str, max_bytes: int) -> dict[s
         if mail_id in found and found[mail_id].stamp != digest:  # two mails with the same id
             mail_id = f"{mail_id.removesuffix(MAIL)}-{digest[:8]}{MAIL}"
         found[mail_id] = Part(digest, mail)
-        for name, span in attached_to(message, max_bytes).items():
+        for name, span in attached_to(mail_id, message, max_bytes).items():
             found[f"{mail_id}/{name}"] = Part(digest, mail, span)
     return found
 
@@ -129,7 +130,13 @@ def read_part(path: str, part: Part, file: IO[bytes], max_bytes: int) -> bytes:
         content = QUOTED_SEPARATOR.sub(b"", content)
         if bytes_hash(content) != part.stamp:
             raise ReadError("changed since it was listed: the next run tries again", "changed")
-    return content if part.within is None else _content(content[slice(*part.within)])
+    return content if part.within is None else _content(_as_sent(path, content)[slice(*part.within)])
+
+
+def _as_sent(path: str, content: bytes) -> bytes:
+    """Return the content of a mail as it was sent. Raises ReadError for a damaged message of Outlook."""
+    is_outlook = path.lower().endswith(MESSAGE) and content.startswith(OLE)
+    return outlook_mail(content)[0] if is_outlook else content
 
 
 def _mails(file: IO[bytes], max_bytes: int) -> Iterator[tuple[Span, bytes]]:
@@ -170,14 +177,16 @@ def _headers(message: bytes) -> EmailMessage:
     return parser.parsebytes(message[: end.end()] if end else message)
 
 
-def attached_to(message: bytes, max_bytes: int) -> Mapping[str, Span]:
-    """Map the name of each attached file of a mail to its place, with its own header, in the mail.
+def attached_to(path: str, stored: bytes, max_bytes: int) -> Mapping[str, Span]:
+    """Map the name of each attached file of a mail to its place, with its own header, in the mail as it was sent.
 
-    The result is empty for a mail whose headers the parser does not understand.
+    The result is empty for a mail whose headers the parser does not understand. Raises ReadError for a damaged message
+    of Outlook.
     """
     found: dict[str, Span] = {}
-    if len(message) > max_bytes:
+    if len(stored) > max_bytes:
         return found
+    message = _as_sent(path, stored)
     counts: Counter[str] = Counter()
     try:
         for headers, span in _leaves(message, (0, len(message)), DEEPEST):

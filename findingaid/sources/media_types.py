@@ -43,6 +43,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".mht": "message/rfc822",
     ".mhtml": "message/rfc822",
     ".mjs": "text/javascript",
+    ".msg": "application/vnd.ms-outlook",
     ".mts": "text/x-typescript",
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odt": "application/vnd.oasis.opendocument.text",

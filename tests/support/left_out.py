@@ -11,6 +11,7 @@ import pptx
 from PIL import Image
 
 from findingaid.sources.documents import ATTACHED, OCR
+from findingaid.sources.outlook import NOT_STORED
 from tests.conftest import Cli
 from tests.paths import DATA
 from tests.support.documents import (
@@ -29,6 +30,7 @@ from tests.support.documents import (
     workbook,
     zipped,
 )
+from tests.support.outlook import outlook
 
 HEADER = (
     '<w:hdr xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
@@ -77,6 +79,7 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
     **{f"page{suffix}": (FRAMED, FRAMES) for suffix in (".html", ".htm", ".xhtml")},
     "site.web-page": (FOOTED, "words beside the main text of a page, as in its footer, not read"),
     "mail.eml": (MAIL, "filled fields of a form, not read"),
+    "outlook.msg": (outlook({0x0037: "Plan", 0x1000: "Text."}, ("Bob b@c",), ({0x3707: "link"},)), NOT_STORED),
     **{f"saved{suffix}": (SAVED, FRAMES) for suffix in (".mht", ".mhtml")},
     "dates.ics": (
         b"BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Visit\nATTACH;ENCODING=BASE64:YQ==\nEND:VEVENT\nEND:VCALENDAR\n",
@@ -105,7 +108,6 @@ FAILED: Mapping[str, tuple[bytes, str]] = {
 SKIPPED: Mapping[str, tuple[bytes, str]] = {
     "old.doc": (OLE, "not read: save it as DOCX"),
     "deck.ppt": (OLE, "not read: save it as PPTX"),
-    "mail.msg": (OLE, "not read: save it as EML"),
     "files.zip": (zipped({"a.txt": "text"}), "an archive, not read: unpack it, or make it the root of a source"),
     "picture.png": (picture(), f"pictures, not read: {OCR}"),
     "noise.bin.gz": (gzip.compress(bytes(99), mtime=0), "not text"),

@@ -5,7 +5,7 @@ const FAMILIES = new Map(Object.entries({
   PDF: [".pdf"],
   Office: [".docx", ".doc", ".odt", ".rtf", ".xlsx", ".xls", ".ods", ".pptx", ".ppt", ".odp", ".epub"],
   Images: [".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"],
-  Mail: [".eml", ".mbox"],
+  Mail: [".eml", ".mbox", ".msg"],
   Web: [".html", ".htm", ".xhtml"],
   Data: [".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".toml", ".xml", ".ini", ".sql"],
   Code: [

@@ -9,7 +9,7 @@ from findingaid.errors import ReadError
 from findingaid.sources.converters.calendars import convert_calendar
 from findingaid.sources.converters.common import NO_TEXT, defects_of, has_words
 from findingaid.sources.converters.epub import convert_epub
-from findingaid.sources.converters.mail import convert_mail
+from findingaid.sources.converters.mail import convert_mail, convert_outlook
 from findingaid.sources.converters.notebooks import convert_notebook
 from findingaid.sources.converters.office import convert_slides, convert_word
 from findingaid.sources.converters.opendocument import convert_odt
@@ -57,6 +57,7 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".web-page": convert_web_page,
     ".ipynb": convert_notebook,
     ".eml": convert_mail,
+    ".msg": convert_outlook,
     ".mht": convert_mail,
     ".mhtml": convert_mail,
     ".ics": convert_calendar,

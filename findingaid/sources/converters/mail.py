@@ -10,15 +10,17 @@ from contextlib import suppress
 from datetime import UTC
 from email import message_from_bytes, policy
 from email.errors import CloseBoundaryNotFoundDefect
-from email.utils import formataddr, getaddresses, parsedate_to_datetime
+from email.utils import getaddresses, parsedate_to_datetime, quote
 from typing import Any, NamedTuple
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
-from findingaid.sources.converters.common import CUT_SHORT, has_words, left_out_notes
+from findingaid.sources.converters.common import CUT_SHORT, has_words, left_out_notes, plain_text
+from findingaid.sources.converters.rtf import convert_rtf
 from findingaid.sources.converters.web import convert_html
 from findingaid.sources.documents import ATTACHED, Converted
 from findingaid.sources.mailboxes import DAMAGED
+from findingaid.sources.outlook import OLE, outlook_mail
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
@@ -36,6 +38,9 @@ OTHER_PARTS = "forwarded mails and other parts without a file name, not read"
 BROKEN = "texts whose base64 is damaged, read in part"
 
 WORDS = re.compile(r"\w+")
+SPECIAL = re.compile(r'[()<>@,:;".\[\]\\]')
+"""Signs for which a person's name in an address is quoted."""
+
 ADDRESS = re.compile(r"\b(?:https?|mailto):[^\s()<>]+")
 
 
@@ -47,7 +52,7 @@ def convert_mail(payload: bytes, max_bytes: int) -> Converted:
     notes: list[Note] = []
     said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
     title = {"title": as_title(said["Subject"])}
-    if not said["From"] or message["Snapshot-Content-Location"]:
+    if not (said["From"] or said["To"]) or message["Snapshot-Content-Location"]:
         bodies = filter(None, (message.get_body((kind,)) for kind in ("plain", "html")))
         text = _fullest([_form(body, max_bytes) for body in bodies], notes)
         attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
@@ -62,6 +67,16 @@ def convert_mail(payload: bytes, max_bytes: int) -> Converted:
         heads = "\n".join(f"{name}: {value}" for name, value in said.items() if value)
         text = "\n\n".join(filter(None, [heads, _mark_quoted(text)]))
     return Converted(text, title | {"author": as_title(said["From"])} | _mail_fields(said), notes)
+
+
+def convert_outlook(payload: bytes, max_bytes: int) -> Converted:
+    """Convert a mail that Outlook saved, or a text that another program wrote under its suffix."""
+    if not payload.startswith(OLE):
+        text, _, notes = plain_text(payload)
+        return Converted(text, {"media_type": "text/plain"}, notes)
+    mail, left_out = outlook_mail(payload)
+    text, metadata, notes = convert_mail(mail, len(mail) + max_bytes)
+    return Converted(text, metadata, [*notes, *left_out_notes(left_out)])
 
 
 def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[str]) -> Iterator[str]:
@@ -80,7 +95,7 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
             yield from _texts_of(each, max_bytes, notes, left_out)
     elif part.get_filename() or part.is_attachment():
         left_out[ATTACHED] += kind != "image"
-    elif kind == "text" and subtype in {"plain", "html"}:
+    elif kind == "text" and subtype in {"plain", "html", "rtf"}:
         yield _text_of(part, max_bytes, notes)
     elif kind != "image" and not subtype.endswith("signature"):
         left_out[OTHER_PARTS] += 1
@@ -129,8 +144,14 @@ def _mail_fields(said: Mapping[str, str]) -> dict[str, Any]:
     with suppress(ValueError, TypeError, OverflowError):
         sent = parsedate_to_datetime(said["Date"])
         date = (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
-    to = [formataddr(each) for each in getaddresses([said["To"]]) if any(each)]
+    to = [_person(*each) for each in getaddresses([said["To"]]) if any(each)]
     return {"subject": said["Subject"], "from": said["From"], "to": to, "date": date}
+
+
+def _person(name: str, address: str) -> str:
+    """Return a person's name and address; `email.utils.formataddr` would encode the name, and takes no such address."""
+    shown = f'"{quote(name)}"' if SPECIAL.search(name) else name
+    return f"{shown} <{address}>".strip() if name else address
 
 
 def _mark_quoted(text: str) -> str:
@@ -151,8 +172,9 @@ def _text_of(body: Any, max_bytes: int, notes: list[Note]) -> str:
         with suppress(LookupError, UnicodeError):
             name = codecs.lookup(charset).name
             content = content.decode("cp1252" if name == "iso8859-1" else name).encode()  # as in HTML
-    if body.get_content_subtype() == "html":
-        text, _, also = convert_html(content, max_bytes)
+    convert = {"html": convert_html, "rtf": convert_rtf}.get(body.get_content_subtype())
+    if convert:
+        text, _, also = convert(content, max_bytes)
     else:
         text, _, also = decode(content)
         if str(body.get_param("format", "")).lower() == "flowed":
