@@ -236,7 +236,7 @@ def test_a_raised_number_does_not_become_part_of_the_number_before_it(name: str,
     made = convert_document(name, make(), LIMIT)
 
     assert made is not None
-    assert "10⁶ cells of 5 m², 3 times 10⁻³, Ca²⁺, the 1st of 2024[1](#f), a<b." in made.text
+    assert "10⁶ cells of 5 m², 3 times 10⁻³, Ca²⁺, the 1st of 2024[1](#f), a\\<b." in made.text
 
 
 TEX = "<semantics><mn>106</mn><annotation encoding='application/x-tex'>10^{6}</annotation></semantics>"
