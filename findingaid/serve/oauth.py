@@ -48,6 +48,10 @@ MOST_BYTES = 1_000_000
 """Limits of an answer of the authorization server."""
 
 
+Key = Any
+"""A `jwt.PyJWK`, or a public key of the package cryptography."""
+
+
 class Keys:
     """Public keys of an authorization server by their ids, read anew as they age, and when a token names another.
 
@@ -57,12 +61,12 @@ class Keys:
 
     def __init__(self, issuer: str) -> None:
         self._issuer = issuer
-        self._keys: Mapping[str | None, jwt.PyJWK] = {}
+        self._keys: Mapping[str | None, Key] = {}
         self._read = self._tried = float("-inf")
         self._failed = False
         self._reading: asyncio.Task[None] | None = None
 
-    async def get(self, key_id: str | None) -> jwt.PyJWK:
+    async def get(self, key_id: str | None) -> Key:
         """Return a key. Raises UnauthorizedError if there is none of this id, and IssuerError if none can be read."""
         if self._is_due(key_id):
             self.refresh()
@@ -157,7 +161,7 @@ class ResourceServer:
                 issuer=settings.issuer,
                 leeway=SKEW_SECONDS,
             )
-        except (jwt.PyJWTError, RecursionError) as error:
+        except (jwt.PyJWTError, RecursionError, TypeError) as error:  # the last for a key of another kind
             raise UnauthorizedError(f"the token is not valid: {error}") from None
 
     def _named(self, claims: Mapping[str, Any]) -> Caller:
@@ -194,14 +198,17 @@ def _scopes(claims: Mapping[str, Any]) -> set[str]:
     return set(said.split() if isinstance(said, str) else map(str, said) if isinstance(said, list) else ())
 
 
-def _read_keys(issuer: str) -> Mapping[str | None, jwt.PyJWK]:
-    """Read the keys that sign tokens. One that cannot be used here hinders no other."""
-    usable = {}
+def _read_keys(issuer: str) -> Mapping[str | None, Key]:
+    """Read the keys that sign tokens. One that cannot be used here hinders no other.
+
+    A key that states no algorithm may be used with each of its kind; `PyJWK` would take one for it.
+    """
+    usable: dict[str | None, Key] = {}
     for stated in _get(_jwks_url(issuer))["keys"]:
         with suppress(Exception):
             key = jwt.PyJWK(stated)
             if key.algorithm_name in ALGORITHMS and key.public_key_use in {"sig", None}:
-                usable[key.key_id] = key
+                usable[key.key_id] = key if "alg" in stated else key.key
     if not usable:
         raise ValueError("it states no key that can be used")
     return usable

@@ -23,7 +23,8 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joserfc.jwk import ECKey
+from joserfc import jwt
+from joserfc.jwk import ECKey, RSAKey
 from mcp import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
@@ -394,6 +395,23 @@ def test_an_answer_that_trickles_in_is_given_up(
         finally:
             server.shutdown()
     assert "not read within 0.2 s" in caplog.text
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256"])
+def test_a_key_that_states_no_algorithm_holds_for_each_of_its_kind(algorithm: str) -> None:
+    key = RSAKey.generate_key(2048, auto_kid=True)
+    with authority() as issuer:
+        said = {"iss": issuer.issuer, "aud": RESOURCE, "sub": "ann", "exp": FUTURE}
+        token, of_other_kind = (
+            jwt.encode({"alg": algorithm, "kid": kid}, said, key, [algorithm]) for kid in (key.kid, issuer.keys[0].kid)
+        )
+        issuer.others = [key.as_dict(private=False)]
+        assert caller(resource_server(issuer), token) == Caller.of("user:ann")
+        with pytest.raises(UnauthorizedError, match="the token is not valid"):
+            caller(resource_server(issuer), of_other_kind)
+        issuer.others = [{**key.as_dict(private=False), "alg": "RS384"}]
+        with pytest.raises(UnauthorizedError, match="the token is not valid"):
+            caller(resource_server(issuer), token)
 
 
 def test_a_key_that_cannot_be_used_hinders_no_other() -> None:
