@@ -1,4 +1,7 @@
-"""Entries: rows of tables, and lines with a name and a value, as statements such as "year: 2024; cost: 640 SEK"."""
+"""Entries: rows of tables, and lines with a name and a value, as statements such as "year: 2024; cost: 640 SEK".
+
+The statement of such a line begins with its section, as in "server.beta: memory: 64 GB".
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,16 @@ NAMED = re.compile(
 )
 """A line with a name and a value, up to its end: `retention_days: 45`, `"night_from": "22:30",`, `PORT=8080`."""
 
+SECTION = re.compile(r"[ \t]*\[+([^\[\]\n]+)\]+[ \t]*(?:[#;].*)?")
+"""Head of a section in INI or TOML."""
+
+PARENT = re.compile(
+    r"""[ \t]*(?:[-*][ \t]+)?["']?([^\W\d][^:="'\n{}\[\]]{0,60}?)["']?[ \t]*(?:[:=][ \t]*)?(?<=[:= \t{\[])[{\[]?"""
+)
+"""Line with the name of the indented lines below it, in YAML or JSON."""
+
+ITEM = re.compile(r"[ \t]*[-*][ \t]")
+
 LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
 """Statement without a full stop that has a label, such as "Password: in the safe"."""
 
@@ -52,12 +65,50 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
     if media_type in DELIMITED:
         yield from _delimited(text, DELIMITED[media_type], before)
     elif media_type in SETTINGS:
-        for found in NAMED.finditer(text):
-            value = found["value"].rstrip(" \t\r").removesuffix(",")
-            end = found.start() + len(found[0].rstrip())
-            yield f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}", (found.start(), end)
+        yield from _settings(text, before[-LONGEST_TABLE:])
     else:
         yield from _markdown(text, before)
+
+
+def _settings(text: str, before: str) -> Iterator[Entry]:
+    """Yield the lines with a name and a value, each with the names of what it is in.
+
+    Those are the section, the less indented lines above it, and the first entry of its own item of a list.
+    """
+    whole, begun = before + text, False
+    within: list[tuple[float, str]] = []  # indentations, and names; "" for an item of which no entry is known yet
+    for line in LINE.finditer(whole):
+        words = line[0].strip()
+        if not words or words.startswith(("#", ";", "//")):
+            continue
+        indented = len(line[0]) - len(line[0].lstrip(" \t")) + (0.5 if ITEM.match(line[0]) else 0.0)
+        while within and within[-1][0] >= indented:
+            within.pop()
+        if section := SECTION.fullmatch(words):
+            within = [(-1, section[1].strip(QUOTES))]
+        elif found := NAMED.match(whole, line.start()):
+            value = found["value"].rstrip(" \t\r").removesuffix(",")
+            named = f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}"
+            if (start := found.start() - len(before)) >= 0:
+                yield _within(within) + named, (start, start + len(found[0].rstrip()))
+            _begin_item(within, indented, named)
+        elif parent := PARENT.fullmatch(words):
+            within.append((indented, parent[1]))
+        elif words == "{" and begun:  # within a list
+            within.append((indented, ""))
+        begun = True
+
+
+def _within(names: Sequence[tuple[float, str]]) -> str:
+    return "".join(f"{name}{'; ' if ': ' in name else ': '}" for _, name in names if name)
+
+
+def _begin_item(within: list[tuple[float, str]], indented: float, named: str) -> None:
+    """Add an entry to the names of what the next lines are in, if it is the first of its item of a list."""
+    if not indented.is_integer():
+        within.append((indented, named))
+    elif within and not within[-1][1]:
+        within[-1] = within[-1][0], named
 
 
 def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ ROWS = {
 YAML = '# Backup\nschedule: "0 3 * * *"\nserver:\n  port: 80\nurl: https://a.example:8080\n'
 VALUES = {
     'schedule: "0 3 * * *"': "schedule: 0 3 * * *",
-    "  port: 80": "port: 80",
+    "  port: 80": "server: port: 80",
     "url: https://a.example:8080": "url: https://a.example:8080",
 }
 
@@ -31,6 +33,11 @@ VALUES = {
         (TABLE, "text/markdown", ROWS),
         (YAML, "application/yaml", VALUES),
         ('{\n  "night": "22:30",\n  "all": {\n', "application/json", {'  "night": "22:30",': "night: 22:30"}),
+        (
+            '{\n  "day": "6:00",\n  "night": "22:30"\n}',
+            "application/json",
+            {'  "day": "6:00",': "day: 6:00", '  "night": "22:30"': "night: 22:30"},
+        ),
         ("PORT=8080 \r\nsee https://a.example\r\n", "text/plain", {"PORT=8080": "PORT: 8080"}),
         ("no table\n", "text/markdown", {}),
         ("", "text/csv", {}),
@@ -40,6 +47,34 @@ def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
     text: str, media_type: str, found: dict[str, str]
 ) -> None:
     assert {text[slice(*span)]: words for words, span in entries(text, media_type)} == found
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type", "found"),
+    [
+        ("[a.one]\nx = 1\n\n[[two]]  # b\nx = 2\n", "application/toml", ["a.one: x: 1", "two: x: 2"]),
+        ("a:\n  # c\n  x: 1\nb:\n  c:\n    x: 2\nx: 3\n", "application/yaml", ["a: x: 1", "b: c: x: 2", "x: 3"]),
+        (
+            "all:\n- name: a\n  x: 1\n- name: b\n  x: 2\n",
+            "application/yaml",
+            ["all: name: a", "all: name: a; x: 1", "all: name: b", "all: name: b; x: 2"],
+        ),
+        (
+            json.dumps({"a": {"x": 1}, "all": [{"n": "b", "x": 2}, {"n": "c"}], "x": 3}, indent=2),
+            "application/json",
+            ["a: x: 1", "all: n: b", "all: n: b; x: 2", "all: n: c", "x: 3"],
+        ),
+        ("gate {\n  x = 1\n}\nx = 2\n", "text/plain", ["gate: x: 1", "x: 2"]),
+        ("One wing\nWarden: Ada\n\nOther wing\nWarden: Bo\n", "text/plain", ["Warden: Ada", "Warden: Bo"]),
+    ],
+)
+def test_a_value_has_the_names_of_what_it_is_in_also_in_a_later_part(
+    text: str, media_type: str, found: list[str]
+) -> None:
+    assert [words for words, _ in entries(text, media_type)] == found
+    for at in (i + 1 for i, sign in enumerate(text) if sign == "\n"):
+        later = [words for words, _ in entries(text[at:], media_type, text[:at])]
+        assert later == found[len(found) - len(later) :]
 
 
 @pytest.mark.parametrize(

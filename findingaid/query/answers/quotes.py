@@ -21,10 +21,11 @@ from findingaid.query.search.probes import NO_SCORES, probe_scores
 from findingaid.store.sql import both, equals, one_of
 from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
+from findingaid.text.cleaning import MARKDOWN
 from findingaid.text.entries import LABELLED, entries
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
-from findingaid.text.structure import page_at, page_in_words
+from findingaid.text.structure import Headings, page_at, page_in_words
 from findingaid.text.words import LETTERS, found_stems, in_language_of, salient, stems
 
 if TYPE_CHECKING:
@@ -97,11 +98,12 @@ class Quote:
 
 
 class _Sentence(NamedTuple):
-    """Sentence or entry of a hit, its span in the artifact, and the sentence that it continues."""
+    """Sentence or entry of a hit, its span in the artifact, the headings above, and the sentence that it continues."""
 
     hit: Hit
     text: str
     span: Span
+    headings: Sequence[str]
     before: str = ""
 
 
@@ -129,6 +131,7 @@ def find_quotes(
             _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
         )
     ]
+    found = _without_other_sections(query, found, lexical)
     measured = sorted(
         zip(found, _measure_words(query, found, lexical), strict=True),
         key=lambda each: (-each[1].in_context, -each[1].covered),
@@ -147,6 +150,33 @@ def find_quotes(
     return sorted(quotes, key=lambda quote: -quote.relevance)
 
 
+def _without_other_sections(query: str, sentences: Sequence[_Sentence], lexical: Lexical) -> list[_Sentence]:
+    """Leave out sentences that are about another section than the question.
+
+    "It has 16 GB" below "Alpha" says nothing about beta, if a sentence below "Beta" has the same words of the question.
+    """
+    terms = frozenset(salient(query, lexical))
+    sections: dict[Key, set[tuple[tuple[str, ...], frozenset[str], frozenset[str]]]] = {}
+    asked: dict[str, frozenset[str]] = {}
+    placed = []
+    for sentence in sentences:
+        path = tuple(sentence.headings)
+        for text in (sentence.text, *path):
+            if text not in asked:
+                asked[text] = stems([text], lexical) & terms
+        section = path, asked[sentence.text], frozenset[str]().union(*(asked[heading] for heading in path))
+        sections.setdefault((sentence.hit.corpus, sentence.hit.artifact_id), set()).add(section)
+        placed.append((sentence, section))
+    return [
+        sentence
+        for sentence, (path, own, above) in placed
+        if not any(
+            own <= other_own and above < other_above and path != other[: len(path)]
+            for other, other_own, other_above in sections[sentence.hit.corpus, sentence.hit.artifact_id]
+        )
+    ]
+
+
 def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical) -> list[Measured]:
     """Return the measurements of sentences for which no embedding is needed."""
     terms = salient(query, lexical).keys()
@@ -157,7 +187,7 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
     measured = []
     for sentence in sentences:
         own, record_id = stems([sentence.text], lexical) & terms, sentence.hit.record_id
-        context = own | of_heads[record_id] | (stems([sentence.before], lexical) & terms)
+        context = own | (stems([_title(sentence.hit), *sentence.headings, sentence.before], lexical) & terms)
         shares = (len(words) / len(terms) for words in (own, context, of_passages[record_id]))
         covered, in_context, in_passage = shares
         measured.append(Measured(covered, None, stated(query, sentence.text), in_context, in_passage))
@@ -166,7 +196,15 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
 
 def _head(hit: Hit) -> str:
     """Return the title and the headings of a hit."""
-    return " ".join([str(hit.metadata.get("title", "")), *map(str, hit.metadata.get("headings") or ())])
+    return " ".join([_title(hit), *_headings(hit)])
+
+
+def _title(hit: Hit) -> str:
+    return str(hit.metadata.get("title", ""))
+
+
+def _headings(hit: Hit) -> Sequence[str]:
+    return [*map(str, hit.metadata.get("headings") or ())]
 
 
 def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical) -> Quote:
@@ -191,17 +229,26 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
 def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:
     """Yield each whole sentence and each entry of the hits once, without markup."""
     artifacts = reader.artifacts({hit.artifact_id for hit in hits})
+    headings = {key: Headings.of(text) for key, (found, _) in artifacts.items() if (text := _markdown_of(found))}
     seen = set()
     for hit in hits:
         artifact, _ = artifacts.get((hit.corpus, hit.artifact_id), (None, ""))
-        for sentence in _sentences_of_hit(hit, artifact):
+        for sentence in _sentences_of_hit(hit, artifact, headings.get((hit.corpus, hit.artifact_id))):
             key = (hit.corpus, hit.artifact_id, sentence.span)
             if key not in seen:
                 seen.add(key)
                 yield sentence
 
 
-def _sentences_of_hit(hit: Hit, artifact: Artifact | None) -> Iterator[_Sentence]:
+def _markdown_of(artifact: Artifact) -> str:
+    """Return the text of an artifact if it is Markdown, whose headings tell what a sentence is about; else ""."""
+    return artifact.raw if isinstance(artifact.raw, str) and media_type(artifact.metadata) == MARKDOWN else ""
+
+
+def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | None) -> Iterator[_Sentence]:
+    def above(span: Span) -> Sequence[str]:
+        return headings.above(*span) if headings and hit.span else _headings(hit)
+
     metadata = artifact.metadata if artifact else {}
     raw = artifact.raw if artifact and isinstance(artifact.raw, str) else ""
     start = hit.span[0] if hit.span else 0
@@ -210,13 +257,13 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None) -> Iterator[_Sentence
         span = (start + sentence.span[0], start + sentence.span[1])
         whole = ENDS.search(sentence.text) or not hit.span or _is_end_of_line(raw, span[1])
         if whole and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
-            yield _Sentence(hit, sentence.text, span, "" if sentence.first else before)
+            yield _Sentence(hit, sentence.text, span, above(span), "" if sentence.first else before)
         before = sentence.text
     for text, (first, last) in entries(hit.text, media_type(metadata), raw[:start]):
         span = (start + first, start + last)
         whole = not hit.span or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
         if whole and LETTERS.search(text) and len(text) <= LONGEST:
-            yield _Sentence(hit, text, span)
+            yield _Sentence(hit, text, span, above(span))
 
 
 def _is_begin_of_line(raw: str, at: int) -> bool:

@@ -186,6 +186,41 @@ def test_a_row_or_value_that_its_chunk_cuts_off_is_not_quoted_as_if_it_were_whol
     assert cut not in answer.answer
 
 
+def test_a_sentence_of_another_section_does_not_answer(make: Callable[..., FindingAid]) -> None:
+    sections = {"Alpha": "16 GB", "Beta": "64 GB", "Gamma": "32 GB"}
+    text = "".join(f"## {name} server\n\nThe memory is {size}.\n\n" for name, size in sections.items())
+    aid = make({"servers.md": f"# Servers\n\n{text}"})
+
+    for name, size in sections.items():
+        assert [quote.text for quote in aid.answer(f"how much memory has the {name} server").quotes] == [
+            f"The memory is {size}."
+        ]
+    assert len(aid.answer("how much memory have the servers").quotes) == len(sections)
+
+
+def test_a_sentence_above_all_sections_and_one_that_names_its_subject_answer(make: Callable[..., FindingAid]) -> None:
+    text = "# Servers\n\nThe memory is 16 GB.\n\n## Alpha\n\nBeta has a memory of 8 GB.\n\n"
+    text += "## Beta\n\nThe memory is 4 GB.\n"
+
+    quotes = make({"servers.md": text}).answer("how much memory has beta").quotes
+
+    assert {quote.text for quote in quotes} == {
+        "The memory is 16 GB.",
+        "Beta has a memory of 8 GB.",
+        "The memory is 4 GB.",
+    }
+
+
+def test_a_value_is_quoted_with_its_section(make: Callable[..., FindingAid]) -> None:
+    text = '[server.alpha]\nmemory = "16 GB"\n[server.beta]\nmemory = "64 GB"\n'
+    source = MemorySource({"a.toml": text}, metadata={"a.toml": {"media_type": "application/toml"}})
+
+    quotes = make({}, source=source).answer("how much memory has server beta").quotes
+
+    assert quotes[0].text == "server.beta: memory: 64 GB"
+    assert quotes[0].quote == 'memory = "64 GB"'
+
+
 @pytest.fixture
 def dated(make: Callable[..., FindingAid]) -> Callable[..., FindingAid]:
     """Index texts, each given with the date of its artifact."""
