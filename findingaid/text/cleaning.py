@@ -13,6 +13,7 @@ from findingaid.text.licences import licence_spans
 from findingaid.text.markdown import Block, Span, blocks, whole_lines
 
 MARKDOWN = "text/markdown"
+RESTRUCTURED = "text/x-rst"
 
 BAR = 3
 """Number of links from which a paragraph that consists only of links counts as a navigation bar."""
@@ -81,11 +82,15 @@ DEFINITION = re.compile(
 DIRECTIVES = re.compile(
     r"^[ \t]*\.\.[ ]+(?:\|[^|\n]+\|[ ]+)?(?:image|figure)::.*(?:\n[ \t]+:\w+:.*)*"
     r"|^[ \t]*\.\.[ ]+_[^:\n]+:[ ].*$"
-    r"|^[ \t]*(?:\|[^|\s][^|\n]*\|[ \t]*)+$"
     r"|<(?:https?://|mailto:)[^<>\s]*>(?=`_)",
     re.MULTILINE,
 )
-"""Images, link targets and substitutions of reStructuredText."""
+"""Images and link targets of reStructuredText."""
+
+SUBSTITUTED = re.compile(r"^[ \t]*\.\.[ ]+\|([^|\n]+)\|", re.MULTILINE)
+SUBSTITUTIONS = re.compile(r"^[ \t]*(?:\|[^|\s][^|\n]*\|[ \t]*)+$", re.MULTILINE)
+NAMES = re.compile(r"\|([^|\n]+)\|")
+"""Names that are defined in reStructuredText, mostly of badges, and lines of nothing else."""
 
 WORD = re.compile(r"\w")
 EMPTY_LINES = re.compile(r"(?<![ \t])[ \t]*+\n(?:[ \t]*+\n)+")
@@ -139,6 +144,10 @@ def _edits(text: str, media_type: str) -> list[Edit]:
         found += _in_markdown(text) if MARKUP.search(text) else ()
     else:
         found += ((*match.span(), None) for match in DIRECTIVES.finditer(text))
+        names = {*SUBSTITUTED.findall(text)}
+        for line in SUBSTITUTIONS.finditer(text) if names or media_type == RESTRUCTURED else ():
+            if media_type == RESTRUCTURED or names.issuperset(NAMES.findall(line[0])):
+                found.append((*line.span(), None))
         found += ((*span, None) for span in licence_spans(text))
     return found
 

@@ -116,6 +116,28 @@ def test_cells_of_word_beside_one_that_is_merged_downwards_stay_below_their_head
     assert convert(".docx", document(table), LIMIT).text.endswith("| Region | Item |\n| North | Lamp |\n|  | Rope |")
 
 
+def test_a_table_within_a_table_stays_one_and_the_outer_one_is_layout() -> None:
+    def table(*rows: list[str]) -> str:
+        made = [f"<w:tr>{''.join(row)}</w:tr>" for row in rows]
+        return f"<w:tbl>{''.join(made)}</w:tbl>"
+
+    def cell(words: str, more: str = "") -> str:
+        return f"<w:tc>{more}<w:p>{RUN(words)}</w:p></w:tc>"
+
+    inner = table([cell("Item"), cell("Price")], [cell("Lamp"), cell("12")])
+    outer = table([cell("Before", inner), cell("Behind")]).replace("<w:tbl>", f"<w:tbl {NAMES}>", 1)
+    page = (
+        "<table><tr><td><table><tr><th>Item<th>Price<tr><td>Lamp<td>12</table>Before<td>Behind</table>"
+        "<table><tr><th>a<tr><td>b</table>"
+    )
+
+    read = convert(".docx", document(outer), LIMIT).text
+    assert read.endswith("|  |  |\n| --- | --- |\n| Item | Price |\n| Lamp | 12 |\n\nBefore\n\nBehind")
+    assert convert(".html", page.encode(), LIMIT).text == (
+        "| Item | Price |\n| --- | --- |\n| Lamp | 12 |\n\nBefore\n\nBehind\n\n| a |\n| --- |\n| b |"
+    )
+
+
 def test_a_row_of_word_that_begins_further_right_stays_below_its_headers() -> None:
     def row(properties: str, *cells: str) -> str:
         return f"<w:tr>{properties}{''.join(f'<w:tc><w:p>{RUN(words)}</w:p></w:tc>' for words in cells)}</w:tr>"

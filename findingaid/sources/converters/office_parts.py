@@ -205,6 +205,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _unwrap(root)
         _write_choices(root)
         _move_boxes(root)
+        _flatten_tables(root)
         _fill_rows(root)
         _drop_pictures(root, related, made)
         _mark_chunks(root, related, parts, made)
@@ -279,6 +280,14 @@ def _escape_signs(root: Any) -> None:
             text.text = escape_cell(text.text)
     for element in root.iter(f"{W}cr", f"{W}ptab"):
         element.tag = f"{W}br" if element.tag == f"{W}cr" else f"{W}tab"
+
+
+def _flatten_tables(root: Any) -> None:
+    """Replace each table that has others within it, which Markdown has not, by what is in its cells."""
+    for table in list(root.iter(f"{W}tbl")):
+        if next(table.iterdescendants(f"{W}tbl"), None) is not None:
+            cells = [cell for cell in table.iter(f"{W}tc") if next(cell.iterancestors(f"{W}tbl")) is table]
+            _replace(table, [each for cell in cells for each in cell if each.tag in {f"{W}p", f"{W}tbl", f"{W}sdt"}])
 
 
 def _fill_rows(root: Any) -> None:

@@ -102,6 +102,12 @@ def page_tree(text: str) -> Any | None:
     for field in root.iter("input"):
         if field.get("type", "").lower() in {"checkbox", "radio"}:
             field.set("type", "checkbox")  # the converter marks these if they are checked
+    around = root.xpath("//table[.//table]")  # Markdown has no tables within tables
+    cells = [
+        (each, next(each.iterancestors("table"))) for each in root.xpath("//table//*[self::tr or self::td or self::th]")
+    ]
+    for element in [*around, *(cell for cell, table in cells if table in around)]:
+        element.tag = "div"
     for table in list(root.iter("table")):
         _fill_merged(table)
     return root
