@@ -14,7 +14,7 @@ RAISED = str.maketrans(
 )
 """Digits and signs, and the characters that show them raised."""
 
-TAG = re.compile(r"<(?=[A-Za-z/!?]|\Z)")
+TAG = re.compile(r"<(?=/?[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|\Z)|[!?]|\Z)")
 """Sign that begins a tag or a comment of HTML, of which the rest may follow in the next run of a text."""
 
 STRUCK = "~~"
