@@ -32,7 +32,7 @@ from .protocols import Embedder as Embedder
 from .protocols import Source as Source
 from .protocols import Strategy as Strategy
 from .protocols import Synthesizer as Synthesizer
-from .query.answers.compose import Answer as Answer
+from .query.answers.answer import Answer as Answer
 from .query.context.pack import ContextPack as ContextPack
 from .reports import Report as Report
 from .strategies.with_synopsis import with_synopsis as with_synopsis

@@ -34,7 +34,8 @@ from findingaid.indexing.workers import Executor
 from findingaid.metrics import CachingEmbedder
 from findingaid.model import Hit
 from findingaid.protocols import Answerer, Embedder, FolderSource, Verifier
-from findingaid.query.answers.compose import Answer, compose
+from findingaid.query.answers.answer import Answer
+from findingaid.query.answers.compose import compose
 from findingaid.query.answers.evidence import Question, find_evidence, find_passages_beside
 from findingaid.query.answers.generation import AnswererOption, choose_answerer, generate_answer
 from findingaid.query.answers.verification import LexicalVerifier

@@ -18,7 +18,7 @@ from findingaid.query.answers.relevance import percent
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
-    from findingaid.query.answers.compose import Answer, CitableClaim, Contradiction, FoundPassage, Place
+    from findingaid.query.answers.answer import Answer, CitableClaim, Contradiction, FoundPassage, Place
     from findingaid.query.answers.quotes import Quote
     from findingaid.query.lookup.passages import ClaimPassages, Passage
     from findingaid.query.lookup.provenance import Dependant, Impact, Link

@@ -37,7 +37,8 @@ from findingaid.errors import CasesError
 from findingaid.metrics import Case, Score
 from findingaid.metrics.measures import Numbers, auroc, interval, interval_of
 from findingaid.protocols import Verifier
-from findingaid.query.answers.compose import AGAINST, CONTESTED, Answer, Sentence
+from findingaid.query.answers.answer import Answer, Sentence
+from findingaid.query.answers.compose import AGAINST, CONTESTED
 from findingaid.query.answers.verification import find_objection, supported_share
 from findingaid.query.lookup.passages import read_stored_artifacts
 from findingaid.text.words import WORD, salient, stems

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from findingaid.claims.review import ClaimView
 from findingaid.model import Failure, Fresh, Hit, Note, Skipped
-from findingaid.query.answers.compose import Contradiction, FoundPassage, Place, RefusedSentence
+from findingaid.query.answers.answer import Contradiction, FoundPassage, Place, RefusedSentence
 from findingaid.query.context.pack import ContextPack
 from findingaid.query.context.pieces import Dropped, DropReason, Piece
 from findingaid.query.context.rendering import Message

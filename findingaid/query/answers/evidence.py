@@ -14,7 +14,8 @@ import orjson
 from findingaid.claims.model import Claim, Evidence, Tier
 from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Artifact, Hit, Mode
-from findingaid.query.answers.compose import CitableClaim, EvidenceSet, ForeignPassage, FoundPassage, Place
+from findingaid.query.answers.answer import CitableClaim, ForeignPassage, FoundPassage, Place
+from findingaid.query.answers.compose import EvidenceSet
 from findingaid.query.answers.quotes import find_quotes
 from findingaid.query.answers.relevance import REFUSED, Measured, estimate_relevance
 from findingaid.query.search.filters.validation import validate_filter

@@ -13,21 +13,17 @@ from findingaid.errors import ConfigError, ModelError, QueryError
 from findingaid.llm.chat import Chat, ChatParameters
 from findingaid.llm.prompts import as_data, fill_template, load_template, to_one_line
 from findingaid.protocols import Answerer, Verifier, Written
-from findingaid.query.answers.citation_marks import cited_numbers, split_marks
-from findingaid.query.answers.compose import (
+from findingaid.query.answers.answer import (
     CITATION,
-    CONTESTED,
     Answer,
-    CharacterLimit,
     Citable,
     CitableClaim,
-    EvidenceSet,
     RefusedSentence,
     Sentence,
-    assemble_answer,
     escape_citations,
-    repeats,
 )
+from findingaid.query.answers.citation_marks import cited_numbers, split_marks
+from findingaid.query.answers.compose import CONTESTED, CharacterLimit, EvidenceSet, assemble_answer, repeats
 from findingaid.query.answers.quotes import Quote
 from findingaid.query.answers.verification import find_objection
 from findingaid.query.search.user_code import convert_exceptions

@@ -19,7 +19,7 @@ from findingaid.claims.model import Action, Tier, Truth, claim_id
 from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.protocols import Bullet, Draft, Member, NodeProducer
-from findingaid.query.answers.compose import CITATION
+from findingaid.query.answers.answer import CITATION
 from findingaid.query.answers.generation import OpenAIAnswerer
 from findingaid.query.search.components import SearchDefaults
 from findingaid.query.search.probes import probe_scores

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 from findingaid.claims.model import ClaimStatus, Evidence, Review, Tier, Truth, claim_id
 from findingaid.errors import ModelError
 from findingaid.protocols import Written
-from findingaid.query.answers.compose import (
-    CITATION,
-    Answer,
-    CitableClaim,
-    Contradiction,
-    EvidenceSet,
-    Place,
-    compose,
-    repeats,
-)
+from findingaid.query.answers.answer import CITATION, Answer, CitableClaim, Contradiction, Place
+from findingaid.query.answers.compose import EvidenceSet, compose, repeats
 from findingaid.query.answers.generation import OpenAIAnswerer, generate_answer, verify_sentences
 from findingaid.query.answers.relevance import UNSTATED, Measured, estimate_relevance
 from findingaid.query.answers.verification import LexicalVerifier
