@@ -45,7 +45,7 @@ from findingaid_dagster.assets.specs import Translation, published_spec, stage_s
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.assets.upstream import Inputs, input_versions
 from findingaid_dagster.internals.definitions import awaited_assets
-from findingaid_dagster.internals.events import log_asset_events
+from findingaid_dagster.internals.events import event_pointer, log_asset_events
 from findingaid_dagster.internals.partitions import drop_partitions
 from findingaid_dagster.resources import in_one_line, opened
 
@@ -246,6 +246,7 @@ def index_corpus(
 ) -> Materialized:
     """Bring a whole corpus up to date and publish: build what is stale, and remove what its source does not have."""
     at_once, total, before, release = False, CorpusReport(), {}, ReleaseResult(None, ())
+    listed = event_pointer(context.instance)
     with aid.open_run(context.run_id, context.log.warning) as run:
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
@@ -272,7 +273,7 @@ def index_corpus(
     failed = list(map(str, total.failed))
     log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
-    sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, whole=True)
+    sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, listed=listed)
     log_failed(context, indexer, total.failed)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)

@@ -53,7 +53,7 @@ def sync(
     *,
     inputs: Mapping[str, Inputs],
     visible: bool = True,
-    whole: bool = False,
+    listed: int | None = None,
 ) -> None:
     """Log everything about the partitions with these keys, or the whole corpus, that the instance does not know yet.
 
@@ -63,8 +63,9 @@ def sync(
     progress. Artifacts that failed are not logged, nor outdated ones. Texts are logged only with `previews`. The whole
     corpus is divided anew if it has grown beyond its limit, or has shrunk below it.
 
-    `inputs` has the `input_versions` of each stage from before the source was listed. After a run over the `whole`
-    corpus, what it found unchanged is logged, too, if Dagster knows it as made from other versions.
+    `inputs` has the `input_versions` of each stage from before the source was listed. After a run over the whole
+    corpus, `listed` is the highest event id from then. What such a run found unchanged is logged, too, if Dagster knows
+    it as made from other versions, of the source or of other inputs.
     """
     instance, of = context.instance, indexer.corpus
     partitions = _read_all(context, indexer) if keys is None else _read_some(instance, indexer, keys)
@@ -79,12 +80,12 @@ def sync(
         planned = [k for k, p in partitions.items() if p.has_output(Stage.RECORDS) and k in records]
         log_planned(context, asset_key(of, Stage.RECORDS), planned)
     if again is None or Stage.ARTIFACTS in again:
-        observed = _observe(context, of, partitions, asked)
+        observed = _observe(context, of, partitions, asked, listed or 0)
     failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
     others: dict[Stage, set[str]] = {}
     if again is None:
         wiped = missing_partitions(instance, of, partitions) if keys is None else set()
-        if whole:
+        if listed is not None:
             others = {x: made_from_others(instance, of, x, inputs.get(x, {})) for x in of.stages}
         unknown = observed.union(wiped, *failed.values(), *changed.values(), *others.values())
         partitions = {key: found for key, found in partitions.items() if key in unknown}
@@ -283,7 +284,11 @@ def _is_cut(indexer: Indexer, partition: Partition) -> bool:
 
 
 def _observe(
-    context: dg.OpExecutionContext, of: Corpus, partitions: Mapping[str, Partition], asked: Sequence[str] | None
+    context: dg.OpExecutionContext,
+    of: Corpus,
+    partitions: Mapping[str, Partition],
+    asked: Sequence[str] | None,
+    listed: int,
 ) -> set[str]:
     """Log the stamps at which artifacts were read, if the instance has not seen them.
 
@@ -298,7 +303,7 @@ def _observe(
     stamps = {**never, **stamps}
     unseen = sorted(key for key, stamp in stamps.items() if stamp and stamp != known.get(key))
     if asked is None and unseen:
-        newer = _observed_since(context.instance, of, partitions, unseen)
+        newer = _observed_since(context.instance, of, partitions, unseen, listed)
         stamps = {key: stamp for key, stamp in stamps.items() if key not in newer}
         unseen = [key for key in unseen if key not in newer]
     log_asset_events(context, [observation(of, key, stamps[key]) for key in unseen])
@@ -308,11 +313,12 @@ def _observe(
 
 
 def _observed_since(
-    instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition], keys: Sequence[str]
+    instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition], keys: Sequence[str], listed: int
 ) -> set[str]:
     """Return those of the partitions with these keys that were observed after the ledger's reading of them.
 
-    Such a partition was observed after its latest materialization, which still has the version of the ledger.
+    It was observed after its latest materialization, which still has the version of the ledger, and after a run
+    `listed` the whole source: what was observed before, as a file that is skipped, may leave the version as it is.
     """
     artifacts = asset_key(of, Stage.ARTIFACTS)
     observed = latest_event_ids(instance, asset_key(of, SOURCE), keys, observed=True)
@@ -320,7 +326,8 @@ def _observed_since(
     return {
         key
         for key in keys
-        if observed.get(key, 0) > made.get(key, 0) and partitions[key].version(Stage.ARTIFACTS) == versions.get(key)
+        if observed.get(key, 0) > max(made.get(key, 0), listed)
+        and partitions[key].version(Stage.ARTIFACTS) == versions.get(key)
     }
 
 

@@ -47,7 +47,7 @@ from findingaid_dagster.assets import (
     table,
     usage_numbers,
 )
-from findingaid_dagster.internals.events import log_asset_events
+from findingaid_dagster.internals.events import event_pointer, log_asset_events
 from findingaid_dagster.pipelines.console import LOGGERS, quiet
 from findingaid_dagster.pipelines.executor import DELAY, Execution
 from findingaid_dagster.resources import in_dagster, in_one_line, opened
@@ -73,11 +73,13 @@ class _Build:
 class _Discovered:
     """Plan of a corpus, or why it has none, and `inputs`, by part, the versions of the assets that it is made from.
 
-    They were read before the source was listed, since an asset may change while the run works.
+    They were read before the source was listed, since an asset may change while the run works. `listed` is the highest
+    event id from then.
     """
 
     plan: CorpusPlan | str
     inputs: Mapping[str, Inputs]
+    listed: int
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
     key = _partition_of(context.run.tags, config)
     corpora = list(aid.within(config.corpora).corpora if config.corpora else aid.corpora)
     inputs = {corpus: _input_versions(context, aid.corpora[corpus]) for corpus in corpora}
+    listed = event_pointer(context.instance)
     with aid.open_run(context.run_id, context.log.warning) as run:
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
@@ -175,7 +178,9 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
                 yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
         yield dg.Output(
             {
-                corpus: _Discovered(plan if isinstance(plan, str) else _small(plan, may_quote(aid)), inputs[corpus])
+                corpus: _Discovered(
+                    plan if isinstance(plan, str) else _small(plan, may_quote(aid)), inputs[corpus], listed
+                )
                 for corpus, plan in plans.items()
             },
             "plans",
@@ -245,7 +250,7 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
                     previews=aid.previews,
                     inputs=plans[corpus].inputs,
                     visible=closed.visible,
-                    whole=corpus in whole,
+                    listed=plans[corpus].listed if corpus in whole else None,
                 )
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
             log_checks(context, aid, closed.checks)

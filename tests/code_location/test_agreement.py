@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,24 @@ def test_a_bucket_with_an_artifact_that_the_source_skips_now_stays_stale_and_nam
     assert row.data["artifact"] == "ledger.md"
 
     assert location.index().success
+    assert location.all_fresh()
+
+
+@pytest.mark.parametrize("whole", [Location.index, Location.materialize_published])
+def test_a_bucket_is_fresh_after_a_run_over_the_corpus_has_skipped_a_file_that_was_observed(
+    location: Location, whole: Callable[[Location], dg.ExecuteInProcessResult]
+) -> None:
+    """What was observed is another version of the bucket than that of the artifacts in it."""
+    docs = location.cli.settings["corpora"]["docs"]
+    docs["source"]["unreadable"] = "skip"
+    docs["partitions"] = {"by": "bucket", "buckets": 1}
+    location.begin()
+    change(location.cli.docs / "picture.md", "binary", 1)
+    location.observe()
+    assert location.stale() == {"bucket-0-of-1": {"artifacts"}}
+
+    assert whole(location).success
+
     assert location.all_fresh()
 
 

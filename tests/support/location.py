@@ -200,6 +200,12 @@ class Location:
             raise_on_error=False,
         )
 
+    def materialize_published(self) -> dg.ExecuteInProcessResult:
+        """Index the whole corpus as a run of assets."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        published = [dg.AssetKey(["docs", "published"])]
+        return job.execute_in_process(instance=self.instance, asset_selection=published, raise_on_error=False)
+
     def end_runs(
         self,
         requests: Sequence[dg.RunRequest] | None,
