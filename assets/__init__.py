@@ -10,7 +10,16 @@ from findingaid_dagster.assets.disclosure import (
     keeps_history,
     may_quote,
 )
-from findingaid_dagster.assets.failures import FAILED_TAG, HELD, fail_run, forget_failure, known_failures, log_failed
+from findingaid_dagster.assets.failures import (
+    FAILED_TAG,
+    HELD,
+    STORE_TAG,
+    fail_run,
+    forget_failure,
+    known_failures,
+    log_failed,
+    store_tag,
+)
 from findingaid_dagster.assets.history import prune_history
 from findingaid_dagster.assets.keys import (
     PUBLISHED,
@@ -37,6 +46,7 @@ __all__ = [
     "HELD",
     "PUBLISHED",
     "SOURCE",
+    "STORE_TAG",
     "AssetData",
     "Inputs",
     "Keys",
@@ -76,6 +86,7 @@ __all__ = [
     "read_published",
     "select_artifacts",
     "source",
+    "store_tag",
     "sync",
     "table",
     "unchanged",

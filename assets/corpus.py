@@ -30,7 +30,7 @@ from findingaid.reports import BatchReport, CorpusReport
 from findingaid.store.contents import Contents
 from findingaid_dagster.assets.checks import checks_step, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, may_quote
-from findingaid_dagster.assets.failures import HELD, fail_run, forget_failure, log_failed
+from findingaid_dagster.assets.failures import HELD, fail_run, forget_failure, log_failed, store_tag
 from findingaid_dagster.assets.keys import (
     PUBLISHED,
     Keys,
@@ -45,7 +45,7 @@ from findingaid_dagster.assets.specs import Translation, published_spec, stage_s
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.assets.upstream import Inputs, input_versions
 from findingaid_dagster.internals.definitions import awaited_assets
-from findingaid_dagster.internals.events import event_pointer, log_asset_events
+from findingaid_dagster.internals.events import event_pointer, log_asset_events, tag_run
 from findingaid_dagster.internals.partitions import drop_partitions
 from findingaid_dagster.resources import in_one_line, opened
 
@@ -106,6 +106,7 @@ def corpus_assets(
         aid = opened(context.resources, resource_key)
         op_context = context.op_execution_context
         forget_failure(op_context)
+        tag_run(op_context.instance, op_context.run_id, store_tag(aid))  # as the definitions of jobs do
         publishes = published in context.selected_asset_keys
         # Before the source is listed, and for a part that the run does not make, not at all: it may read many events.
         inputs = input_versions(op_context, indexer.corpus, stages or [*indexer.corpus.stages, PUBLISHED])

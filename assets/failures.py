@@ -1,10 +1,12 @@
-"""Failures of runs, told where people look for them: in the error of the step, a tag of the run, and the partitions."""
+"""Tags of runs, and their failures where people look for them: in the error of the step, a tag, and the partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
+from findingaid.aid import FindingAid
+from findingaid.identity.hashes import text_hash
 from findingaid.indexing.indexer import Indexer
 from findingaid.model import WRITTEN, Failure, Listing
 from findingaid_dagster.assets.keys import asset_key, keys_in_use
@@ -15,6 +17,9 @@ FAILED_TAG = "findingaid/failed"
 
 RETRY_TAG = "dagster/retry_on_asset_or_op_failure"
 """Tag by which an instance with run retries tries a failed run again only if its process died."""
+
+STORE_TAG = "findingaid/store"
+"""Tag of the runs that publish: a hash of the address of their store."""
 
 NAMED = 5
 """Number of failures that the error of a run names."""
@@ -37,6 +42,11 @@ def fail_run(
     retry = context.run.tags.get(RETRY_TAG, "false")
     tag_run(context.instance, context.run_id, {FAILED_TAG: cut, RETRY_TAG: retry})
     return dg.Failure(f"{lead}: {named}", metadata, allow_retries=False)
+
+
+def store_tag(aid: FindingAid) -> dict[str, str]:
+    """Return the tag of the runs that publish into a store."""
+    return {STORE_TAG: text_hash(aid.store.uri)[:16]}
 
 
 def forget_failure(context: dg.OpExecutionContext) -> None:

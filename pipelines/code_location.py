@@ -11,14 +11,12 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.config.loading import load
 from findingaid.errors import ConfigError
-from findingaid.identity.hashes import text_hash
-from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, unchanged
+from findingaid_dagster.assets import Translation, corpus_assets, corpus_checks, source, store_tag, unchanged
 from findingaid_dagster.pipelines.executor import Execution
 from findingaid_dagster.pipelines.index import index_job, steps_key
 from findingaid_dagster.pipelines.maintenance import maintenance_jobs
 from findingaid_dagster.pipelines.schedules import backfill_schedules, check_schedules, schedules
 from findingaid_dagster.pipelines.sensors import changed_sources, observe_sources, published_elsewhere
-from findingaid_dagster.pipelines.stale import STORE_TAG
 from findingaid_dagster.resources import EmbedderConfig, FindingAidResource, StoreConfig, SynthesizerConfig
 
 
@@ -66,8 +64,7 @@ def build_definitions(
         raise ConfigError(f"{path}: {error}") from None
     key = name or "findingaid"
     lead = f"{name}_" if name else ""
-    store_tag = {STORE_TAG: text_hash(aid.store.uri)[:16]}
-    execution = replace(execution, run_tags={**execution.run_tags, **store_tag})
+    execution = replace(execution, run_tags={**execution.run_tags, **store_tag(aid)})
     job = index_job(lead, key, execution)
     return dg.Definitions(
         assets=[
@@ -84,7 +81,7 @@ def build_definitions(
         sensors=[
             changed_sources(f"{lead}changed_sources", job, key),
             observe_sources(f"{lead}observe_sources", job, key),
-            published_elsewhere(f"{lead}published_elsewhere", job, key),
+            published_elsewhere(f"{lead}published_elsewhere", key),
         ],
         executor=execution.executor if "executor" in config.settings.model_fields_set else None,
         resources={key: resource, steps_key(key): execution.io_manager},

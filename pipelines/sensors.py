@@ -15,6 +15,7 @@ from findingaid.model import Listing, Stage
 from findingaid.store import Leases
 from findingaid_dagster.assets import (
     SOURCE,
+    STORE_TAG,
     asset_key,
     changed_partitions,
     changed_publications,
@@ -24,7 +25,6 @@ from findingaid_dagster.assets import (
 )
 from findingaid_dagster.internals.events import ENDED, failed_attempts, latest_event_ids
 from findingaid_dagster.pipelines.stale import (
-    STORE_TAG,
     is_left_unpublished,
     left_partitions,
     run_config,
@@ -125,7 +125,7 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
     return look
 
 
-def published_elsewhere(name: str, job: dg.JobDefinition, resource_key: str) -> dg.SensorDefinition:
+def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
     """Return the sensor that tells Dagster of publishes and rollbacks by other programs, without a run."""
 
     @dg.sensor(
@@ -137,10 +137,10 @@ def published_elsewhere(name: str, job: dg.JobDefinition, resource_key: str) -> 
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Report what readers see if something else is served than at the last tick: the cursor remembers it.
 
-        A run of the job reports what it publishes itself, with its numbers.
+        A run of a job or of assets reports what it publishes itself, with its numbers.
         """
         aid = opened(context.resources, resource_key)
-        if run := run_under_way(context.instance, job, aid):
+        if run := run_under_way(context.instance, None, aid):
             return dg.SensorResult(skip_reason=run)
         served = str(aid.publisher.mark() if aid.store.exists() else None)
         events = [] if served == context.cursor else changed_publications(aid, context.instance)

@@ -8,14 +8,11 @@ from findingaid.aid import FindingAid
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.store import Leases
-from findingaid_dagster.assets import FAILED_TAG, keys_in_use, known_failures
+from findingaid_dagster.assets import FAILED_TAG, STORE_TAG, keys_in_use, known_failures, store_tag
 from findingaid_dagster.internals.events import last_sign
 from findingaid_dagster.internals.partitions import awaited_partitions
 
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
-
-STORE_TAG = "findingaid/store"
-"""Tag of the runs of the index job: a hash of the address of their store."""
 
 SILENT_SECONDS = 300
 """Seconds without an event after which a run that holds no lease counts as killed.
@@ -30,19 +27,19 @@ def run_config(corpora: list[str]) -> dict[str, object]:
     return {"ops": {"discover": {"config": {"corpora": corpora}}}}
 
 
-def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> str:
-    """Return which run of the job writes this store now; "" if none does.
+def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition | None, aid: FindingAid) -> str:
+    """Return which run of the job, or of any job or assets, writes this store now; "" if none does.
 
     Runs into other stores do not count, nor runs whose process was killed.
     """
-    ours = dg.RunsFilter(job_name=job.name, statuses=UNFINISHED, tags={STORE_TAG: job.run_tags[STORE_TAG]})
+    ours = dg.RunsFilter(job_name=job.name if job else None, statuses=UNFINISHED, tags=store_tag(aid))
     records = instance.get_run_records(ours)
     working = {held.run for held in Leases(aid.store).held()} if records and aid.store.exists() else set()
     for record in records:
         run = record.dagster_run
         queued = run.status is dg.DagsterRunStatus.QUEUED
         if queued or run.run_id in working or time.time() - last_sign(instance, record) < SILENT_SECONDS:
-            return f"run {run.run_id[:8]} of the {job.name} job is under way"
+            return f"run {run.run_id[:8]} of the {run.job_name} job is under way"
     return ""
 
 

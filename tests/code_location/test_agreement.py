@@ -24,6 +24,7 @@ from findingaid.model import Discovery
 from findingaid.sources.files import Files
 from findingaid.store import Leases
 from findingaid.store.ledger import LedgerRow
+from findingaid_dagster.assets import STORE_TAG
 from findingaid_dagster.assets.corpus import materialize
 from findingaid_dagster.assets.keys import Keys
 from findingaid_dagster.assets.sync import sync
@@ -279,7 +280,7 @@ def test_only_a_run_that_is_alive_and_writes_this_store_is_waited_for(
     """Dagster keeps a run as started whose process was killed."""
     location.begin()
     location.cli.write("ledger.md", text_about("another ledger"))
-    started(location, {stale.STORE_TAG: text_hash("another store")})
+    started(location, {STORE_TAG: text_hash("another store")})
     assert tick(location).run_requests, "a run into another store"
 
     run = started(location)

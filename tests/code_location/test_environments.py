@@ -12,8 +12,8 @@ import pytest
 import findingaid
 from findingaid.errors import ConfigError
 from findingaid.testing import OpenAIServer, faults
+from findingaid_dagster.assets import STORE_TAG
 from findingaid_dagster.pipelines.code_location import build_definitions
-from findingaid_dagster.pipelines.stale import STORE_TAG
 from findingaid_dagster.resources import (
     EmbedderConfig,
     FindingAidResource,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import dagster as dg
 import pytest
 
-from findingaid_dagster.assets import FAILED_TAG, HELD
+from findingaid_dagster.assets import FAILED_TAG, HELD, corpus
+from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.pipelines import index
 from findingaid_dagster.pipelines.stale import unseen
 from tests.code_location.test_automation import look, store
@@ -93,24 +95,39 @@ def test_a_new_corpus_that_a_check_of_another_one_holds_back_is_told_when_it_is_
     assert len(location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records) == 1
 
 
-def test_the_sensor_leaves_it_to_a_run_of_the_job_to_tell_what_it_published(
-    location: Location, monkeypatch: pytest.MonkeyPatch
+def materialize_all(location: Location) -> dg.ExecuteInProcessResult:
+    """Materialize all partitions, as a backfill does."""
+    names = ["ledger.md", "reader.md", "vector.md", "writer.md"]
+    location.instance.add_dynamic_partitions("docs", names)
+    return location.materialize(STAGES, names[0], names[-1])
+
+
+@pytest.mark.parametrize(
+    ("run", "module"),
+    [(Location.index, index), (Location.materialize_published, corpus), (materialize_all, corpus)],
+    ids=["job", "published", "partitions"],
+)
+def test_the_sensor_leaves_it_to_a_run_to_tell_what_it_published(
+    location: Location,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[[Location], dg.ExecuteInProcessResult],
+    module: ModuleType,
 ) -> None:
     """The event of the sensor would have no numbers, and the run would log none."""
-    ticks, log = [], index.sync
+    ticks, log = [], sync
 
     def look_first(*arguments: object, **options: object) -> None:
         ticks.append(look(location, sensor="published_elsewhere"))
         store(location, ticks[0])
         log(*arguments, **options)
 
-    monkeypatch.setattr(index, "sync", look_first)
-    monkeypatch.setattr(index, "has_artifact_partitions", lambda *_: False)  # all is logged after the publish
-    assert location.index().success
+    monkeypatch.setattr(module, "sync", look_first)
+    monkeypatch.setattr(module, "has_artifact_partitions", lambda *_: False)  # all is logged after the publish
+    assert run(location).success
 
     ((_, told),) = events(location)
     assert (told["new"], told["failed"]) == (4, 0)
-    assert (ticks[0].skip_message or "").endswith("of the index job is under way")
+    assert (ticks[-1].skip_message or "").endswith("job is under way")
 
 
 def test_what_a_blocking_check_holds_back_is_told_to_nobody_downstream(location: Location) -> None:
