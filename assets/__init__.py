@@ -34,7 +34,7 @@ from findingaid_dagster.assets.keys import (
     partitions_of,
     select_artifacts,
 )
-from findingaid_dagster.assets.partitions import read_partitions
+from findingaid_dagster.assets.partitions import read_partitions, read_selected
 from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
@@ -84,6 +84,7 @@ __all__ = [
     "publications",
     "read_partitions",
     "read_published",
+    "read_selected",
     "select_artifacts",
     "source",
     "store_tag",

@@ -25,7 +25,7 @@ from findingaid_dagster.assets import (
 )
 from findingaid_dagster.internals.events import ENDED, failed_attempts, latest_event_ids
 from findingaid_dagster.pipelines.stale import (
-    is_left_unpublished,
+    is_left_undone,
     left_partitions,
     run_config,
     run_under_way,
@@ -68,7 +68,7 @@ def changed_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
             yield dg.SkipReason(run)
             return
         seen = _of_each(aid, lambda corpus: _stale(context.instance, aid, corpus))
-        found = _with_unpublished(seen, context.instance, job, aid)
+        found = _with_undone(seen, context.instance, job, aid)
         new, why, cursor = _untried(found, context.instance, job, context.cursor)
         if new:
             yield _request(new)
@@ -104,7 +104,7 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         if run := run_under_way(context.instance, job, aid):
             return dg.SensorResult(skip_reason=f"{run} and observes the sources")
         seen = _of_each(aid, lambda corpus: _changes(context.instance, aid, corpus))
-        found = _with_unpublished(seen, context.instance, job, aid)
+        found = _with_undone(seen, context.instance, job, aid)
         few = {corpus: changes for corpus, changes in found.items() if isinstance(changes, dict)}
         others = {corpus: changes for corpus, changes in found.items() if corpus not in few}
         new, why, cursor = _untried(others, context.instance, job, context.cursor)
@@ -157,7 +157,7 @@ def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object
     They come with the recipe: another one is tried though the same artifacts are stale.
     """
     plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
-    found = [*stale_artifacts(instance, indexer, plan), left_partitions(instance, indexer, plan)]
+    found = [*stale_artifacts(instance, indexer, plan), left_partitions(instance, aid, indexer, plan)]
     return [indexer.recipe.id, *found] if any(found) else None
 
 
@@ -174,7 +174,7 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
     if unseen:  # a run may have built or tried them since they were planned
         due = {listing.artifact_id for listing in _due(indexer, aid.open_run().plan(corpus))}
         unseen = [artifact_id for artifact_id in unseen if artifact_id in due]
-    gone = [*plan.deleted, *left_partitions(instance, indexer, plan)]
+    gone = [*plan.deleted, *left_partitions(instance, aid, indexer, plan)]
     if gone or unseen or len(found) > FEW:
         return [indexer.recipe.id, sorted(found.items()), gone, unseen]
     if not found:
@@ -224,13 +224,13 @@ def _of_each(aid: FindingAid, look: Callable[[str], T]) -> dict[str, T | SourceE
     return found
 
 
-def _with_unpublished(
+def _with_undone(
     found: Mapping[str, T | SourceError], instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid
 ) -> dict[str, T | SourceError | str]:
-    """Return what was found, and for the other corpora whether a run left anything unpublished."""
+    """Return what was found, and for the other corpora whether a run left anything undone."""
     others = aid.corpora.keys() - found.keys()
-    left = others and is_left_unpublished(instance, job, aid)
-    return {**found, **dict.fromkeys(others if left else (), "unpublished")}
+    left = others and is_left_undone(instance, job, aid)
+    return {**found, **dict.fromkeys(others if left else (), "undone")}
 
 
 def _untried(

@@ -7,9 +7,18 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.plan import CorpusPlan
+from findingaid.model import Stage
 from findingaid.store import Leases
-from findingaid_dagster.assets import FAILED_TAG, STORE_TAG, keys_in_use, known_failures, store_tag
-from findingaid_dagster.internals.events import last_sign
+from findingaid_dagster.assets import (
+    FAILED_TAG,
+    STORE_TAG,
+    asset_key,
+    keys_in_use,
+    known_failures,
+    read_selected,
+    store_tag,
+)
+from findingaid_dagster.internals.events import ENDED, failed_attempts, last_sign
 from findingaid_dagster.internals.partitions import awaited_partitions
 
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
@@ -43,15 +52,18 @@ def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition | None, ai
     return ""
 
 
-def is_left_unpublished(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> bool:
-    """Check whether a run was killed, or lost its store, before it published what it had built.
+def is_left_undone(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> bool:
+    """Check whether a run was killed, or lost its store, before it had published and told Dagster what it had built.
 
     A version that was rolled back is not, nor one for which the last run of the job failed by name, as by a check.
     """
-    if not aid.store.exists() or aid.publisher.current() or aid.publisher.withdrawn() or Leases(aid.store).held():
+    if not aid.store.exists() or aid.publisher.withdrawn() or Leases(aid.store).held():
         return False
     ours = dg.RunsFilter(job_name=job.name, tags={STORE_TAG: job.run_tags[STORE_TAG]})
-    return not any(record.dagster_run.tags.get(FAILED_TAG) for record in instance.get_run_records(ours, limit=1))
+    last = [record.dagster_run for record in instance.get_run_records(ours, limit=1)]
+    if any(run.tags.get(FAILED_TAG) for run in last):
+        return False
+    return any(run.status in {*ENDED, *UNFINISHED} for run in last) or not aid.publisher.current()
 
 
 def unseen(aid: FindingAid) -> str:
@@ -77,10 +89,19 @@ def stale_artifacts(
     return listed, list(plan.deleted)
 
 
-def left_partitions(instance: dg.DagsterInstance, indexer: Indexer, plan: CorpusPlan) -> list[str]:
-    """Return the partitions of artifacts that are gone, which runs kept for a backfill that has ended."""
+def left_partitions(instance: dg.DagsterInstance, aid: FindingAid, indexer: Indexer, plan: CorpusPlan) -> list[str]:
+    """Return the partitions of artifacts that are gone, and those that Dagster shows as failed and readers see.
+
+    Runs kept the former for a backfill that has ended. The latter were built by a run that was killed when it had
+    published, or by something else since they failed.
+    """
+    there = set(instance.get_dynamic_partitions(indexer.name))
     key_of = keys_in_use(instance, indexer.corpus, 0).key_of
-    left = set(instance.get_dynamic_partitions(indexer.name)).difference(key_of(x.artifact_id) for x in plan.listed)
+    left = there.difference(key_of(x.artifact_id) for x in plan.listed)
     if left:
         left.difference_update(map(key_of, indexer.ledger.stamps(indexer.name)))
-    return sorted(left - awaited_partitions(instance)) if left else []
+        left -= awaited_partitions(instance)
+    failed = there & failed_attempts(instance, asset_key(indexer.corpus, Stage.RECORDS))
+    if failed and aid.store.exists() and aid.publisher.current():
+        left |= {key for key, found in read_selected(indexer, failed).items() if found.is_complete(Stage.RECORDS)}
+    return sorted(left)

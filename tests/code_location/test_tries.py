@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
-from findingaid_dagster.pipelines import sensors, tries
+from findingaid.model import Stage
+from findingaid_dagster.assets import corpus
+from findingaid_dagster.assets.sync import sync
+from findingaid_dagster.pipelines import index, sensors, tries
 from tests.code_location.test_agreement import backfill_tick, change
 from tests.code_location.test_automation import Ticks, corpora_of, look, store
 from tests.conftest import Cli, text_about
@@ -44,6 +48,68 @@ def test_another_run_is_due_after_one_that_was_interrupted_and_waits_ever_longer
     assert corpora_of(again) == ["docs"]
     location.end_runs(again.run_requests)
     assert "tried it: see that run" in (look(location, again.cursor, sensor).skip_message or "")
+
+
+def materialize_changed(location: Location) -> dg.ExecuteInProcessResult:
+    return location.materialize(STAGES, "ledger.md")
+
+
+@pytest.mark.parametrize(
+    ("sensor", "by", "run", "module"),
+    [
+        ("changed_sources", "artifact", Location.index, index),
+        ("observe_sources", "artifact", Location.index, index),
+        ("changed_sources", "bucket", Location.index, index),
+        ("changed_sources", "artifact", materialize_changed, corpus),
+        ("observe_sources", "artifact", materialize_changed, corpus),
+    ],
+)
+def test_another_run_is_due_after_one_that_was_killed_when_it_had_published(
+    location: Location,
+    monkeypatch: pytest.MonkeyPatch,
+    sensor: str,
+    by: str,
+    run: Callable[[Location], dg.ExecuteInProcessResult],
+    module: ModuleType,
+) -> None:
+    """Nothing is stale, but Dagster does not know the records that readers see."""
+
+    def killed(*arguments: object, visible: bool = True, **options: object) -> None:
+        if not visible or Stage.RECORDS not in next(iter(arguments[3:]), [Stage.RECORDS]):
+            sync(*arguments, visible=visible, **options)
+        else:
+            raise RuntimeError
+
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": 1}
+    location.begin()
+    change(location.cli.docs / "ledger.md", "edit", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "sync", killed)
+        assert not run(location).success
+    assert location.aid.publisher.current()
+
+    found = look(location, sensor=sensor)
+
+    assert corpora_of(found) == ["docs"]
+    assert location.index(corpora=["docs"]).success
+    assert location.failed() == set()
+    assert location.all_fresh()
+    assert not look(location, found.cursor, sensor).run_requests
+
+
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+def test_partitions_that_no_run_would_mend_start_none(location: Location, sensor: str) -> None:
+    """A run of them was canceled, after which Dagster shows them as they were."""
+    location.begin()
+    run = location.instance.create_run_for_job(
+        location.definitions.resolve_implicit_global_asset_job_def(),
+        asset_selection=frozenset(dg.AssetKey(["docs", stage]) for stage in STAGES),
+        tags={"dagster/partition": "ledger.md"},
+        status=dg.DagsterRunStatus.STARTING,
+    )
+    location.instance.report_run_canceled(run)
+
+    assert not look(location, sensor=sensor).run_requests
 
 
 @pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
