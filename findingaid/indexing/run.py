@@ -64,6 +64,11 @@ ID_BYTES = 4096
 
 RETRACTED = "{} artifacts left the index, such as {}: who may read them by now is not known"
 
+DECIDED_ELSEWHERE = (
+    "decisions on {} claims or artifacts are of corpora that are not in the configuration, such as {}, and do not apply"
+    " here: if it is this one, name it so again, or decide anew"
+)
+
 CHANGED = "the configuration was changed while the run was at work: the next run does the rest"
 
 UNSETTLED = "the source is being written: nothing is deleted until a later run"
@@ -180,7 +185,14 @@ class Run:
         if not allow_loss:
             refuse_loss(plan, known, indexer.corpus.max_loss)
         unused = of.unused([each.artifact_id for each in found.listings]) if (of := indexer.corpus.access) else ()
-        return replace(plan, allow_loss=allow_loss, notes=[*plan.notes, *unused])
+        elsewhere = () if known.num_rows else self._decided_elsewhere()
+        return replace(plan, allow_loss=allow_loss, notes=[*plan.notes, *unused, *elsewhere])
+
+    def _decided_elsewhere(self) -> Iterator[str]:
+        """Yield a line on decisions of corpora that are not configured: they do not apply to a corpus that is new."""
+        decided = {each.claim_id: each.corpus for each in self.log.all() if each.corpus not in {"", *self.corpora}}
+        if decided:
+            yield DECIDED_ELSEWHERE.format(len(decided), brief(min(decided.values())))
 
     def plans(
         self,

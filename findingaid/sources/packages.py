@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Gt
 
-from findingaid.errors import ReadError, SourceError
+from findingaid.errors import ReadError, SourceError, one_line
 from findingaid.identity.hashes import text_hash
 from findingaid.model import Artifact, Discovery, Failure, Listing
-from findingaid.registry import ConfigPath, checked, said
+from findingaid.registry import ConfigPath, checked
 from findingaid.sources.patterns import shown_name
 from findingaid.sources.repositories import Repositories, dependencies, normalise_package_name
 from findingaid.text.titles import as_title
@@ -43,14 +43,12 @@ class Packages:
         for found in distributions():
             try:
                 listing = _listing(found)
-            except (OSError, ValueError) as error:
-                place = shown_name(str(getattr(found, "_path", "")))
-                failures.append(
-                    Failure(place, "artifacts", "unreadable", f"its metadata cannot be read: {said(error)}")
-                )
+            except (OSError, ValueError, ReadError) as error:
+                problem = f"its metadata cannot be read: {one_line(error)}"
+                failures.append(Failure(_id_by_folder(found), "artifacts", "unreadable", problem))
             else:
-                if listing:
-                    first.setdefault(listing.artifact_id, listing)
+                first.setdefault(listing.artifact_id, listing)
+        failures = [failure for failure in failures if failure.artifact_id not in first]
         return Discovery([first[name] for name in sorted(first)], failures)
 
     def listing(self, artifact_id: str) -> Listing | None:
@@ -61,8 +59,8 @@ class Packages:
             return _listing(distribution(artifact_id))
         except PackageNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise SourceError(f"{artifact_id}: its metadata cannot be read: {said(error)}") from None
+        except (OSError, ValueError, ReadError) as error:
+            raise SourceError(f"{artifact_id}: its metadata cannot be read: {one_line(error)}") from None
 
     def read(self, artifact_id: str) -> Artifact:
         if self._repositories:
@@ -85,13 +83,19 @@ class Packages:
         return Repositories(self.root, self.max_bytes) if self.root else None
 
 
-def _listing(found: Distribution) -> Listing | None:
-    """Return the listing of a distribution; None for one without a name."""
-    metadata = found.read_text("METADATA") or found.read_text("PKG-INFO")
-    name = _header(metadata, "Name") if metadata else None
-    if not metadata or not name:
-        return None
+def _listing(found: Distribution) -> Listing:
+    """Return the listing of a distribution. Raises ReadError for one without a name, OSError and ValueError."""
+    metadata = found.read_text("METADATA") or found.read_text("PKG-INFO") or found.read_text("") or ""
+    name = _header(metadata, "Name")
+    if not name:
+        raise ReadError("it has no name: install it again, or remove what is left of it", "unreadable")
     return Listing(normalise_package_name(name), f"{_header(metadata, 'Version')}:{text_hash(metadata)}", len(metadata))
+
+
+def _id_by_folder(found: Distribution) -> str:
+    """Return the id of a distribution by its folder, such as "my_package-1.0.dist-info"."""
+    folder = getattr(found, "_path", None)
+    return normalise_package_name(shown_name(folder.name).partition("-")[0]) if folder else "a package without a folder"
 
 
 def package_of(found: Distribution) -> dict[str, Any]:

@@ -298,3 +298,21 @@ def test_decisions_go_from_a_lost_log_to_a_new_one_by_a_file(cli: Cli) -> None:
     assert refused.exit_code == 1
     assert "log.jsonl: line 2: not a decision as `findingaid claims export` writes it" in refused.stderr
     assert [cli.run(command).exit_code for command in ("index", "verify")] == [0, 0]
+
+
+def test_a_renamed_corpus_says_that_decisions_do_not_apply_to_it(cli: Cli) -> None:
+    cli.write("a.md", "The boiler is serviced each May by the firm Alder.")
+    cli.settings["corpora"]["docs"]["claims"] = True
+    cli.run("index")
+    [claim] = cli.json("claims", "list")
+    assert "decisions on" not in cli.run("index").output
+    cli.run("claims", "reject", claim["claim_id"], "--reason", "no")
+    cli.settings["corpora"] = {"wiki": cli.settings["corpora"]["docs"]}
+
+    first, second = cli.run("index"), cli.run("index")
+
+    assert "decisions on 1 claims or artifacts are of corpora that are not in the configuration, such as 'docs'" in (
+        first.output
+    )
+    assert first.exit_code == 0
+    assert "decisions on" not in second.output

@@ -1,0 +1,74 @@
+"""Installed packages whose metadata cannot be read are named, and keep what was indexed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from findingaid.errors import SourceError
+from findingaid.model import Failure
+from findingaid.sources.packages import Packages
+from tests.conftest import Cli
+
+BROKEN = {
+    "empty": b"",
+    "missing": None,
+    "nameless": b"Metadata-Version: 2.1\nVersion: 1\n\nA readme.\n",
+    "not UTF-8": b"Metadata-Version: 2.1\nName: of-herons\nVersion: 1\nSummary: Gr\xfc\xdfe\n",
+}
+
+
+def install(
+    folder: Path, metadata: bytes | None = b"Name: of-herons\nVersion: 1\nSummary: Of herons\n\nHerons.\n"
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "METADATA").unlink(missing_ok=True)
+    if metadata is not None:
+        (folder / "METADATA").write_bytes(metadata)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return tmp_path / "site"
+
+
+@pytest.mark.parametrize("metadata", BROKEN.values(), ids=BROKEN)
+def test_a_package_whose_metadata_break_fails_by_name_and_stays(site: Path, cli: Cli, metadata: bytes | None) -> None:
+    install(site / "of_herons-1.dist-info")
+    cli.settings["corpora"]["docs"] = {"source": {"kind": "packages"}}
+    cli.run("index", "--artifact", "of-herons")
+    install(site / "of_herons-1.dist-info", metadata)
+
+    failed = cli.run("index", "--artifact", "of-herons")
+
+    assert failed.exit_code == 1
+    assert "of-herons: its metadata cannot be read" in failed.stderr
+    assert "of-herons" in cli.run("search", "herons", "--mode", "lexical").stdout
+    with pytest.raises(SourceError, match="of-herons: its metadata cannot be read"):
+        Packages().listing("of-herons")
+
+
+def test_another_installation_of_a_broken_package_is_taken(site: Path, tmp_path: Path) -> None:
+    install(site / "of_herons-2.dist-info", b"")
+    assert [failure.artifact_id for failure in Packages().discover().failures] == ["of-herons"]
+    install(site / "of_herons-1.dist-info")
+
+    found = Packages().discover()
+
+    assert found.failures == []
+    assert "of-herons" in {listing.artifact_id for listing in found.listings}
+
+
+def test_a_package_of_a_single_file_is_listed(site: Path) -> None:
+    site.mkdir()
+    (site / "of_ducks-1.egg-info").write_text("Metadata-Version: 1.1\nName: of-ducks\nVersion: 1\nSummary: Of ducks\n")
+
+    found = Packages().discover()
+
+    assert "of-ducks" in {listing.artifact_id for listing in found.listings}
+    assert not [
+        failure for failure in found.failures if isinstance(failure, Failure) and "ducks" in failure.artifact_id
+    ]
+    assert Packages().read("of-ducks").metadata["version"] == "1"
