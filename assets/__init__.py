@@ -1,6 +1,6 @@
 """Dagster assets of a corpus: `corpus.py` describes and builds those of the stages."""
 
-from findingaid_dagster.assets.checks import corpus_checks, log_checks, table
+from findingaid_dagster.assets.checks import complete_checks, corpus_checks, log_checks, table
 from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, log_remarks, named
 from findingaid_dagster.assets.disclosure import (
     filter_failures,
@@ -57,6 +57,7 @@ __all__ = [
     "changed_partitions",
     "changed_publications",
     "changed_versions",
+    "complete_checks",
     "corpus_assets",
     "corpus_checks",
     "fail_run",

@@ -1,6 +1,7 @@
 """Dagster checks of a corpus: every run checks the new rows, and "Execute" in the UI checks all rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any
@@ -10,6 +11,7 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
 from findingaid.indexing.checks import FAILURES, LEDGER, ORPHANS, OUTCOME_CHECKS, QUALITY, CheckResult, checks_of
+from findingaid.indexing.release import ReleaseResult
 from findingaid.model import Outcome
 from findingaid.store import Ledger
 from findingaid.store.sql import equals
@@ -60,6 +62,14 @@ def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
 def checks_step(corpus: str) -> str:
     """Return the name of the step that runs the checks alone. A step that builds logs their results itself."""
     return f"{corpus}_checks"
+
+
+def complete_checks(aid: FindingAid, release: ReleaseResult, told: Sequence[str]) -> ReleaseResult:
+    """Add results for corpora without any that another process indexed, as Dagster is told of them by this run."""
+    unchecked = {*told} - {result.corpus for result in release.checks}
+    if not unchecked or not release.visible:
+        return release
+    return replace(release, checks=[*release.checks, *aid.check(sorted(unchecked))])
 
 
 def log_checks(

@@ -28,7 +28,7 @@ from findingaid.indexing.run import BatchBuilt, Finished, Planned, ProgressOf, P
 from findingaid.model import Stage
 from findingaid.reports import BatchReport, CorpusReport
 from findingaid.store.contents import Contents
-from findingaid_dagster.assets.checks import checks_step, log_checks
+from findingaid_dagster.assets.checks import checks_step, complete_checks, log_checks
 from findingaid_dagster.assets.disclosure import filter_failures, filter_report, may_quote
 from findingaid_dagster.assets.failures import HELD, fail_run, forget_failure, log_failed, store_tag
 from findingaid_dagster.assets.keys import (
@@ -274,7 +274,8 @@ def index_corpus(
     failed = list(map(str, total.failed))
     log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
-    sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, listed=listed)
+    told = sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, listed=listed)
+    release = complete_checks(aid, release, [corpus] if told else [])
     log_failed(context, indexer, total.failed)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)

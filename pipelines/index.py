@@ -12,6 +12,7 @@ from pydantic import Field
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
 from findingaid.errors import ConfigError, SourceError
+from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.options import BuildOptions
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.indexing.progress import ProgressLog
@@ -25,6 +26,7 @@ from findingaid_dagster.assets import (
     Inputs,
     Keys,
     artifact_id_of,
+    complete_checks,
     fail_run,
     filter_failures,
     filter_notes,
@@ -243,22 +245,23 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
         if keeps_history():
             planned = [corpus for corpus, report in reports.items() if report.error is None]
             whole = [corpus for corpus in planned if not plans[corpus].plan.partial]
+            told = [
+                name for name in planned if _tell(context, run.indexer(name), plans[name], aid.previews, closed.visible)
+            ]
             for corpus in planned:
-                sync(
-                    context,
-                    run.indexer(corpus),
-                    previews=aid.previews,
-                    inputs=plans[corpus].inputs,
-                    visible=closed.visible,
-                    listed=plans[corpus].listed if corpus in whole else None,
-                )
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
-            log_checks(context, aid, closed.checks)
+            log_checks(context, aid, complete_checks(aid, closed, told).checks)
             inputs = {corpus: plans[corpus].inputs[PUBLISHED] for corpus in whole if closed.visible}
             log_asset_events(context, publications(context, aid, before, reports, inputs=inputs))
         if closed.held:
             context.log.warning(HELD)
         return Report(reports, unpublished=closed.unpublished)
+
+
+def _tell(context: dg.OpExecutionContext, indexer: Indexer, of: _Discovered, previews: bool, visible: bool) -> int:
+    """Log what Dagster does not know of a corpus; return of how many partitions."""
+    listed = of.listed if isinstance(of.plan, CorpusPlan) and not of.plan.partial else None
+    return sync(context, indexer, previews=previews, inputs=of.inputs, visible=visible, listed=listed)
 
 
 def _log_report(context: dg.OpExecutionContext, report: Report) -> None:

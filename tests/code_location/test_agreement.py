@@ -467,6 +467,22 @@ def evaluated(location: Location) -> set[str]:
     return asyncio.run(targets())
 
 
+@pytest.mark.parametrize("by", ["job", "asset"])
+def test_checks_are_evaluated_of_what_the_command_line_indexed(location: Location, by: str) -> None:
+    location.begin()
+    location.cli.settings["corpora"]["docs"]["access"] = [{"readers": ["public"]}]
+    location.cli.run("index")
+    (location.cli.docs / "ledger.md").unlink()
+    location.cli.write("reader.md", text_about("another reader"))
+    assert location.cli.run("index").exit_code == 0
+
+    done = location.index() if by == "job" else location.materialize_published()
+
+    assert done.success
+    assert evaluated(location) == {check.name for check in checks_of(location.aid.corpora["docs"])}
+    assert len(location.index().get_asset_check_evaluations()) == 0
+
+
 def test_checks_are_evaluated_after_runs_at_once(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run that began last ends before the other one has logged its records."""
     location.begin()
