@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from functools import cached_property
@@ -39,24 +40,25 @@ class Packages:
         if self._repositories:
             return self._repositories.discover()
         first: dict[str, Listing] = {}
-        failures: list[Failure] = []
+        failures: dict[str, Failure] = {}
         for found in distributions():
             try:
                 listing = _listing(found)
             except (OSError, ValueError, ReadError) as error:
                 problem = f"its metadata cannot be read: {one_line(error)}"
-                failures.append(Failure(_id_by_folder(found), "artifacts", "unreadable", problem))
+                failed_id = _id_by_folder(found)
+                failures.setdefault(failed_id, Failure(failed_id, "artifacts", "unreadable", problem))
             else:
                 first.setdefault(listing.artifact_id, listing)
-        failures = [failure for failure in failures if failure.artifact_id not in first]
-        return Discovery([first[name] for name in sorted(first)], failures)
+        unlisted = [failure for failed_id, failure in failures.items() if failed_id not in first]
+        return Discovery([first[name] for name in sorted(first)], unlisted)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a package as `discover` lists it now; None if it is gone. Raises SourceError."""
         if self._repositories:
             return self._repositories.listing(artifact_id)
         try:
-            return _listing(distribution(artifact_id))
+            return _listing(_installed(artifact_id))
         except PackageNotFoundError:
             return None
         except (OSError, ValueError, ReadError) as error:
@@ -66,7 +68,7 @@ class Packages:
         if self._repositories:
             return self._repositories.read(artifact_id)
         try:
-            found = distribution(artifact_id)
+            found = _installed(artifact_id)
         except PackageNotFoundError:
             raise ReadError("no longer installed", "missing") from None
         raw = package_of(found)
@@ -81,6 +83,19 @@ class Packages:
     @cached_property
     def _repositories(self) -> Repositories | None:
         return Repositories(self.root, self.max_bytes) if self.root else None
+
+
+def _installed(artifact_id: str) -> Distribution:
+    """Return the installation that `discover` lists: the first whose metadata can be read, or else the first.
+
+    Raises PackageNotFoundError.
+    """
+    first = distribution(artifact_id)
+    for found in distributions(name=artifact_id):
+        with suppress(OSError, ValueError, ReadError):
+            _listing(found)
+            return found
+    return first
 
 
 def _listing(found: Distribution) -> Listing:

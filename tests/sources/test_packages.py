@@ -52,13 +52,16 @@ def test_a_package_whose_metadata_break_fails_by_name_and_stays(site: Path, cli:
 
 def test_another_installation_of_a_broken_package_is_taken(site: Path, tmp_path: Path) -> None:
     install(site / "of_herons-2.dist-info", b"")
+    install(site / "of_herons-3.dist-info", b"")
     assert [failure.artifact_id for failure in Packages().discover().failures] == ["of-herons"]
     install(site / "of_herons-1.dist-info")
 
     found = Packages().discover()
 
     assert found.failures == []
-    assert "of-herons" in {listing.artifact_id for listing in found.listings}
+    listed = {listing.artifact_id: listing for listing in found.listings}["of-herons"]
+    assert Packages().listing("of-herons") == listed
+    assert Packages().read("of-herons").raw["description"] == "Of herons"
 
 
 def test_a_package_of_a_single_file_is_listed(site: Path) -> None:
