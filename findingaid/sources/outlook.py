@@ -26,8 +26,11 @@ from findingaid.text.decoding import decode
 
 MESSAGE = ".msg"
 
-OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""First bytes of an OLE file. Files of other programs with the same suffix, such as those of ROS, are text."""
+OLE = b"\xd0\xcf\x11\xe0"
+"""First bytes of an OLE file: of messages, Office files from before 2007, and today's with a password.
+
+Files of other programs with the suffix of messages, such as those of ROS, are text.
+"""
 
 PROPERTIES = "__properties_version1.0"
 HEADER, INNER_HEADER, PART_HEADER = 32, 24, 8
@@ -77,9 +80,10 @@ def outlook_mail(payload: bytes) -> tuple[bytes, Counter[str]]:
     left_out: Counter[str] = Counter()
     try:
         mail = _Storage(_streams(payload), (), HEADER).mail(left_out, DEEPEST)
+        digest = bytes_hash(payload)
         for n, part in enumerate(mail.walk()):
             if part.get_content_maintype() == "multipart":
-                part.set_boundary(f"=_{bytes_hash(payload)}_{n}")
+                part.set_boundary(f"=_{digest}_{n}")
         return mail.as_bytes(), left_out
     except MemoryError:
         raise

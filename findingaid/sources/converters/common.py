@@ -13,6 +13,7 @@ from findingaid.errors import ReadError
 from findingaid.model import Note
 from findingaid.sources.converters.office_parts import lacks_memory
 from findingaid.sources.documents import Converted
+from findingaid.sources.outlook import OLE
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
@@ -31,11 +32,8 @@ NO_TITLES = frozenset(
 
 NO_AUTHORS = frozenset({"anonymous", "(anonymous)", "(unspecified)", "python-docx"})
 
-OLE = b"\xd0\xcf\x11\xe0"
-"""First bytes of Office files from before 2007, and of today's files with a password."""
-
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-"""Name of the encrypted part in such a file."""
+"""Name of the encrypted part in an OLE file."""
 
 MANIFEST = "META-INF/manifest.xml"
 """Part of an OpenDocument file that says how its other parts are encrypted."""

@@ -40,9 +40,8 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     up = RAISED.sub(lambda found: "".join(f"{{\\uc1\\u{ord(sign)}?}}" for sign in raised(found[1])), source)
     up = _around(STRUCK_WORDS, STRUCK, STRUCK, up)
     up = _around(TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
-    read = FOOTNOTE.sub(
-        " ", LINE_END.sub(r"\\line ", up)
-    )  # the converter leaves out a group of this name; so it stays in its sentence
+    up = LINE_END.sub(r"\\line ", up)
+    read = FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
     text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = TITLE.search(source)
     braces = ESCAPED.sub("", source)

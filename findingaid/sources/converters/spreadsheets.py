@@ -20,7 +20,6 @@ from findingaid.sources.converters.common import (
     ENCRYPTED,
     LOCKED,
     MARKS,
-    OLE,
     core_properties,
     left_out_notes,
     plain_text,
@@ -32,6 +31,7 @@ from findingaid.sources.converters.office_parts import parsed_part
 from findingaid.sources.converters.opendocument import RAISED, STRUCK, styles_of
 from findingaid.sources.converters.web import convert_html
 from findingaid.sources.documents import Converted
+from findingaid.sources.outlook import OLE
 from findingaid.text.structure import rows_heading
 
 OLD_XLS = b"\x09"

@@ -102,7 +102,7 @@ def page_tree(text: str) -> Any | None:
     for field in root.iter("input"):
         if field.get("type", "").lower() in {"checkbox", "radio"}:
             field.set("type", "checkbox")  # the converter marks these if they are checked
-    around = root.xpath("//table[.//table]")  # Markdown has no tables within tables
+    around = {*root.xpath("//table[.//table]")}  # Markdown has no tables within tables
     cells = [
         (each, next(each.iterancestors("table"))) for each in root.xpath("//table//*[self::tr or self::td or self::th]")
     ]
