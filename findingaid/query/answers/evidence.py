@@ -16,8 +16,9 @@ from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Artifact, Hit, Mode
 from findingaid.query.answers.answer import CitableClaim, ForeignPassage, FoundPassage, Place
 from findingaid.query.answers.compose import EvidenceSet
-from findingaid.query.answers.quotes import find_quotes
+from findingaid.query.answers.quotes import Quote, find_quotes
 from findingaid.query.answers.relevance import REFUSED, Measured, estimate_relevance
+from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
 from findingaid.query.search.filters.validation import validate_filter
 from findingaid.query.search.hits import own_text, span_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
@@ -101,6 +102,7 @@ def _find_evidence(searcher: Searcher, reader: Reader, question: Question) -> Ev
     passages = _find_passages(searcher, reader, question)
     eligible = searcher.eligibility.now()  # after the search, so that a claim retracted meanwhile is not quoted
     quotes = find_quotes(searcher, reader, question.query, question.corpora, passages, eligible, tiers)
+    claims = _without_other_sections(reader, question.query, claims, quotes, lexical)
     covered = _covered_by_passages(searcher, reader, question, passages) if quotes else frozenset()
     weak = not claims and not (quotes and quotes[0].relevance >= REFUSED)
     foreign = _foreign(passages[0], lexical) if weak and passages else None
@@ -128,6 +130,28 @@ def _find_claims(
         looked_for |= against
         others += _read_citable(searcher, reader, eligible, sorted(against), tuple(Tier), within)
     return citable, others
+
+
+def _without_other_sections(
+    reader: Reader, query: str, claims: Sequence[CitableClaim], quotes: Sequence[Quote], lexical: Lexical
+) -> list[CitableClaim]:
+    """Leave out places of claims in another section than the question asks about, and claims without another place."""
+    terms = salient(query, lexical).keys()
+    places = [(i, place) for i, claim in enumerate(claims) if claim.words & terms for place in claim.places]
+    headings = headings_of(reader.artifacts({place.artifact_id for _, place in places}))
+    statements = []
+    for i, place in places:
+        claim, key = claims[i], (claims[i].corpus, place.artifact_id)
+        above = headings[key].above(*place.span) if key in headings and place.span else ()
+        statements.append(Statement(key, " ".join([claim.text, *claim.entities, place.quote]), above))
+    quoted = [Statement((quote.corpus, quote.artifact_id), quote.text, quote.headings) for quote in quotes]
+    elsewhere = about_other_sections(terms, statements, quoted, lexical)
+    left_out = {each for each, other in zip(places, elsewhere, strict=True) if other}
+    kept = [
+        replace(claim, places=tuple(place for place in claim.places if (i, place) not in left_out))
+        for i, claim in enumerate(claims)
+    ]
+    return [claim for claim in kept if claim.places]
 
 
 def _find_passages(searcher: Searcher, reader: Reader, question: Question) -> list[Hit]:

@@ -17,11 +17,11 @@ from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Artifact, Fresh, Hit
 from findingaid.query.answers.answer_types import stated
 from findingaid.query.answers.relevance import OF_SENTENCE, Measured, estimate_relevance
+from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
 from findingaid.store.sql import both, equals, one_of
 from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
-from findingaid.text.cleaning import MARKDOWN
 from findingaid.text.entries import LABELLED, entries
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
@@ -57,6 +57,7 @@ class Quote:
     `artifact_version` is the version of the artifact of which text[span] is `quote`; `text` is the same sentence
     without markup. `place` is that in a document, such as a page. `relevance` is the estimated probability that it
     answers the question. `date` is the day that the text gives as its own, in ISO 8601 format; "" if it gives none.
+    `headings` are those above it.
     """
 
     quote_id: str
@@ -73,6 +74,7 @@ class Quote:
     fresh: Fresh | None = None
     fresh_note: str = ""
     lexical: Lexical = field(default_factory=Lexical, repr=False)
+    headings: Sequence[str] = field(default=(), repr=False)
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -131,7 +133,9 @@ def find_quotes(
             _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
         )
     ]
-    found = _without_other_sections(query, found, lexical)
+    placed = [Statement((one.hit.corpus, one.hit.artifact_id), one.text, one.headings) for one in found]
+    elsewhere = about_other_sections(salient(query, lexical), placed, (), lexical)
+    found = [sentence for sentence, other in zip(found, elsewhere, strict=True) if not other]
     measured = sorted(
         zip(found, _measure_words(query, found, lexical), strict=True),
         key=lambda each: (-each[1].in_context, -each[1].covered),
@@ -148,33 +152,6 @@ def find_quotes(
         if sentence.hit.record_id in versions
     ]
     return sorted(quotes, key=lambda quote: -quote.relevance)
-
-
-def _without_other_sections(query: str, sentences: Sequence[_Sentence], lexical: Lexical) -> list[_Sentence]:
-    """Leave out sentences that are about another section than the question.
-
-    "It has 16 GB" below "Alpha" says nothing about beta, if a sentence below "Beta" has the same words of the question.
-    """
-    terms = frozenset(salient(query, lexical))
-    sections: dict[Key, set[tuple[tuple[str, ...], frozenset[str], frozenset[str]]]] = {}
-    asked: dict[str, frozenset[str]] = {}
-    placed = []
-    for sentence in sentences:
-        path = tuple(sentence.headings)
-        for text in (sentence.text, *path):
-            if text not in asked:
-                asked[text] = stems([text], lexical) & terms
-        section = path, asked[sentence.text], frozenset[str]().union(*(asked[heading] for heading in path))
-        sections.setdefault((sentence.hit.corpus, sentence.hit.artifact_id), set()).add(section)
-        placed.append((sentence, section))
-    return [
-        sentence
-        for sentence, (path, own, above) in placed
-        if not any(
-            own <= other_own and above < other_above and path != other[: len(path)]
-            for other, other_own, other_above in sections[sentence.hit.corpus, sentence.hit.artifact_id]
-        )
-    ]
 
 
 def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical) -> list[Measured]:
@@ -223,13 +200,14 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         page_in_words(page) if (page := page_at(hit.metadata, hit.text, start - at)) else hit.place,
         day[0] if (day := DAY.match(str(hit.metadata.get("date")))) else "",
         lexical=lexical,
+        headings=sentence.headings,
     )
 
 
 def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:
     """Yield each whole sentence and each entry of the hits once, without markup."""
     artifacts = reader.artifacts({hit.artifact_id for hit in hits})
-    headings = {key: Headings.of(text) for key, (found, _) in artifacts.items() if (text := _markdown_of(found))}
+    headings = headings_of(artifacts)
     seen = set()
     for hit in hits:
         artifact, _ = artifacts.get((hit.corpus, hit.artifact_id), (None, ""))
@@ -238,11 +216,6 @@ def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:
             if key not in seen:
                 seen.add(key)
                 yield sentence
-
-
-def _markdown_of(artifact: Artifact) -> str:
-    """Return the text of an artifact if it is Markdown, whose headings tell what a sentence is about; else ""."""
-    return artifact.raw if isinstance(artifact.raw, str) and media_type(artifact.metadata) == MARKDOWN else ""
 
 
 def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | None) -> Iterator[_Sentence]:

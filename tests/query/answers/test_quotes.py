@@ -198,6 +198,32 @@ def test_a_sentence_of_another_section_does_not_answer(make: Callable[..., Findi
     assert len(aid.answer("how much memory have the servers").quotes) == len(sections)
 
 
+def test_a_claim_of_another_section_does_not_answer(make: Callable[..., FindingAid]) -> None:
+    sections = {"Alpha": "16 GB", "Beta": "64 GB", "Gamma": "32 GB"}
+    text = "".join(f"## {name}\n\nThe server has {size} of memory.\n\n" for name, size in sections.items())
+    listed = "## Delta\n\n- Memory of the server: 8 GB\n"
+    aid = make({"servers.md": f"# Servers\n\n{text}{listed}"}, claims=Claiming(ExtractiveClaims()))
+
+    for name, size in sections.items():
+        answer = aid.answer(f"how much memory has the {name} server")
+        assert [claim.text for claim in answer.claims] == [f"The server has {size} of memory."]
+        assert not answer.quotes
+    assert len(aid.answer("how much memory have the servers").claims) == len(sections)
+    of_a_list = aid.answer("how much memory has the Delta server")
+    assert not of_a_list.claims
+    assert [quote.text for quote in of_a_list.quotes] == ["Memory of the server: 8 GB"]
+
+
+def test_what_two_sections_say_is_cited_from_the_one_that_is_asked_about(make: Callable[..., FindingAid]) -> None:
+    text = "# Servers\n\n## Alpha\n\nThe server has 16 GB of memory.\n\n## Beta\n\nThe server has 16 GB of memory.\n"
+    aid = make({"servers.md": text}, claims=Claiming(ExtractiveClaims()))
+
+    answer = aid.answer("how much memory has the beta server")
+
+    assert not answer.claims
+    assert [quote.span[0] for quote in answer.quotes] == [text.rindex("The server")]
+
+
 def test_a_sentence_above_all_sections_and_one_that_names_its_subject_answer(make: Callable[..., FindingAid]) -> None:
     text = "# Servers\n\nThe memory is 16 GB.\n\n## Alpha\n\nBeta has a memory of 8 GB.\n\n"
     text += "## Beta\n\nThe memory is 4 GB.\n"
