@@ -20,7 +20,7 @@ from findingaid.reports import format_counts, suffix_of
 from findingaid.sources.documents import OCR, PICTURES, converter_id, format_of
 from findingaid.sources.files import HEAD_BYTES, Files, head_of
 from findingaid.sources.patterns import escape, pattern_of, shown_name
-from findingaid.sources.skills import FILE as SKILL_FILE
+from findingaid.sources.skills import is_skill
 from findingaid.text.decoding import NOT_TEXT, decode
 
 GENERATED = ("node_modules", "__pycache__", "site-packages", "dist", "build", "target", "venv")
@@ -234,7 +234,7 @@ def _collection_corpus(kind: str, root: str, folders: Sequence[str], place: str)
 
 def _skill_folders(listings: Iterable[Listing]) -> list[str]:
     """Return the folders that hold a SKILL.md."""
-    return sorted({_parent(x.artifact_id) for x in listings if PurePosixPath(x.artifact_id).name == SKILL_FILE} - {""})
+    return sorted({_parent(x.artifact_id) for x in listings if is_skill(PurePosixPath(x.artifact_id))} - {""})
 
 
 def _session_folders(folder: Path, listings: Iterable[Listing]) -> list[str]:

@@ -20,7 +20,8 @@ from findingaid.text.decoding import decode
 from findingaid.text.front_matter import FrontMatter
 from findingaid.text.titles import as_title
 
-FILE = "SKILL.md"
+FILES = "[Ss][Kk][Ii][Ll][Ll].[Mm][Dd]"
+"""Names of a skill's file. The specification has SKILL.md, and its reference library also reads skill.md."""
 
 NAMED = 20
 """Number of files that an error message lists."""
@@ -109,11 +110,12 @@ class Skills:
         except SourceError as error:
             raise ReadError(f"its folder no longer exists: {error}", "missing") from None
         listed = [replace(x, artifact_id=x.artifact_id[len(start) :]) for x in found.listings if _in(start, x)]
-        skills = {PurePosixPath(x.artifact_id).parent for x in listed if x.artifact_id.endswith(f"/{FILE}")}
+        skills = {path.parent for path in map(PurePosixPath, (x.artifact_id for x in listed)) if is_skill(path)}
+        skills.discard(PurePosixPath())
         bundled = [
             BundledFile(x.artifact_id, x.size)
             for x in listed
-            if x.artifact_id != FILE and skills.isdisjoint(PurePosixPath(x.artifact_id).parents)
+            if not is_skill(path := PurePosixPath(x.artifact_id)) and skills.isdisjoint(path.parents)
         ]
         return bundled, [f"{x.artifact_id[len(start) :]}: {x.message}" for x in found.failures if _in(start, x)]
 
@@ -146,12 +148,17 @@ class Skills:
 
     @cached_property
     def _below(self) -> list[Files]:
-        only, options = (f"**/{FILE}",), self.storage_options
+        only, options = (f"**/{FILES}",), self.storage_options
         return [Files(root, only, (), self.hidden, self.max_bytes, options) for root in self.roots]
 
     @cached_property
     def _places(self) -> dict[str, _Place]:
         return {}
+
+
+def is_skill(path: PurePosixPath) -> bool:
+    """Return whether a file is the one that describes a skill."""
+    return path.name.lower() == "skill.md"
 
 
 def _in(start: str, found: Listing | Failure) -> bool:
@@ -168,7 +175,7 @@ class _Place:
     @property
     def folder(self) -> PurePosixPath:
         path = PurePosixPath(self.path)
-        return path.parent if path.name == FILE else path
+        return path.parent if is_skill(path) else path
 
     @property
     def name(self) -> str:

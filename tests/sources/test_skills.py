@@ -47,6 +47,23 @@ def test_a_skill_is_its_front_matter_and_body(tmp_path: Path) -> None:
     assert artifact.metadata == {"title": "pdf", "parent": "office", "path": "office/pdf/SKILL.md"}
 
 
+def test_the_file_of_a_skill_may_be_written_in_lower_case(tmp_path: Path) -> None:
+    for name in ("pdf", "pdf/nested"):
+        path = put(tmp_path, name)
+        path.rename(path.with_name("skill.md"))
+    (tmp_path / "pdf" / "reference.md").write_text("Not a skill.")
+    put(tmp_path, "both")
+    (tmp_path / "both" / "skill.md").write_text(SKILL.format(name="other"))
+
+    source = Skills((tmp_path,))
+
+    assert listed(source) == ["both", "nested", "pdf"]
+    assert list(failed(source)) == [str(tmp_path / "both" / "skill.md")]
+    assert source.read("both").raw["name"] == "both"
+    assert source.read("pdf").metadata["path"] == "pdf/skill.md"
+    assert [file.path for file in source.bundled("pdf")[0]] == ["reference.md"]
+
+
 def test_several_roots_are_one_corpus_and_the_parent_of_a_top_skill_is_its_root(tmp_path: Path) -> None:
     put(tmp_path, "mine/pdf")
     put(tmp_path, "ours/mail")
