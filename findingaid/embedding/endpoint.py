@@ -94,7 +94,10 @@ class OpenAIEmbedder(EndpointParameters):
         return np.concatenate(found) if found else np.empty((0, self.dim), np.float32)
 
     def embed_query(self, text: str) -> Vectors:
-        vector: Vectors = shorten(self._request([(self._prompts.query or "") + text]), self.dimensions)[0]
+        try:
+            vector: Vectors = shorten(self._request([(self._prompts.query or "") + text]), self.dimensions)[0]
+        except ConfigError as error:  # who asks a server cannot change its configuration
+            raise EmbedError(str(error), "auth") from None
         return vector
 
     @cached_property

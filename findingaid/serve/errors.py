@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from findingaid.errors import (
     ConfigError,
+    EmbedError,
     FindingAidError,
     ModelError,
     NotFoundError,
@@ -69,6 +70,7 @@ STATUS: Mapping[type[FindingAidError], int] = {
     UnreachableError: 503,
     TooLargeError: 413,
     ModelError: 502,
+    EmbedError: 502,
     TimedOutError: 504,
 }
 """Error class -> HTTP status. The first class that an error is an instance of decides, so the order matters."""

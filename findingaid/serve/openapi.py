@@ -22,7 +22,7 @@ ERROR_RESPONSES: Mapping[int, str] = {
     414: "The address is too long.",
     422: "The input does not match the schema.",
     500: "Internal error.",
-    502: "A requested model failed.",
+    502: "A model failed.",
     503: "Nothing is published, storage does not respond, or there are too many requests.",
     504: "The request timed out.",
 }

@@ -26,6 +26,8 @@ from findingaid import ConfigError, Corpus, FindingAid
 from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.config.settings import ServeSettings, is_loopback
 from findingaid.corpus import Claiming
+from findingaid.embedding.endpoint import OpenAIEmbedder
+from findingaid.llm.rate_limits import DOWN_SECONDS
 from findingaid.query.answers.generation import OpenAIAnswerer
 from findingaid.request_limits import seconds_left
 from findingaid.serve.connections import caller_of
@@ -38,7 +40,8 @@ from findingaid.serve.session import Session
 from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
-from findingaid.testing import HashEmbedder, MemorySource
+from findingaid.testing import HashEmbedder, MemorySource, OpenAIServer, faults
+from findingaid.testing.faults import Fault
 from tests.conftest import text_about
 from tests.support.serving import http_client, http_get, http_head, http_post, indexed, post, post_mcp, served
 
@@ -700,6 +703,30 @@ def test_requests_are_counted_by_route_and_status_and_unknown_paths_as_one(sessi
     assert 'findingaid_requests_total{route="other",status="404"} 3.0' in told
     assert 'findingaid_request_seconds_count{route="/v1/search"} 2.0' in told
     assert "findingaid_calls 0.0" in told
+
+
+@pytest.mark.parametrize(
+    "fault", [faults.unauthorized(), faults.insufficient_quota(), faults.server_error()], ids=lambda f: f.name
+)
+def test_an_embedder_that_fails_is_a_failure_of_the_server_and_asked_again(
+    tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with OpenAIServer() as endpoint:
+        embedder = OpenAIEmbedder("m", base_url=endpoint.base_url, retries=0)
+        corpus = Corpus("open", MemorySource({"a.md": text_about("ledger")}), Chunked())
+        aid = FindingAid(Store(str(tmp_path / "index")), embedder, {"open": corpus})
+        aid.index()
+        endpoint.when(lambda _: True, fault)
+        with served(Session.of(aid)) as address:
+            failed = [post(address, "search", {"query": "ledger", "mode": "dense"}) for _ in range(3)]
+            lexical = post(address, "search", {"query": "ledger", "mode": "lexical"})
+            endpoint.recover()
+            monkeypatch.setattr("findingaid.llm.rate_limits.monotonic", lambda: time.monotonic() + DOWN_SECONDS)
+            recovered = post(address, "search", {"query": "ledger", "mode": "dense"})
+
+    assert {(response.status_code, kind(response)) for response in failed} == {(502, "embed")}
+    assert lexical.status_code == 200
+    assert recovered.status_code == 200
 
 
 def test_an_error_that_is_not_findingaids_tells_nothing(tmp_path: Path) -> None:
