@@ -66,6 +66,31 @@ def test_an_appointment_is_a_section_with_a_line_for_each_field() -> None:
 
 
 @pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        ("DTEND;VALUE=DATE:20260304", "2026-03-03"),
+        ("DTEND:20260302", "2026-03-01"),
+        ("DTEND;VALUE=DATE:20260301", "2026-03-01"),
+        ("DTEND:20260399", "2026-03-99"),
+    ],
+)
+def test_whole_days_end_on_the_last_of_them(end: str, shown: str) -> None:
+    lines = ("BEGIN:VEVENT", "SUMMARY:Fair", "DTSTART;VALUE=DATE:20260301", end, "END:VEVENT")
+    found = convert_document("a.ics", calendar(*lines), LIMIT)
+
+    assert found is not None
+    assert found.text.splitlines() == ["## Fair", "", "- Start: 2026-03-01", f"- End: {shown}"]
+
+
+def test_what_is_cancelled_or_declined_says_so() -> None:
+    lines = ("METHOD:CANCEL", "BEGIN:VEVENT", "SUMMARY:Fair", "ATTENDEE;PARTSTAT=DECLINED;CN=Bob:mailto:b@example.org")
+    found = convert_document("a.ics", calendar(*lines, "END:VEVENT"), LIMIT)
+
+    assert found is not None
+    assert found.text.splitlines()[2:] == ["- Attendee (declined): Bob <b@example.org>", "- Status: CANCELLED"]
+
+
+@pytest.mark.parametrize(
     ("lines", "read"),
     [
         (("VERSION:2.1", "FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:J=C3=BCrgen"), ["## Jürgen"]),
@@ -74,6 +99,10 @@ def test_an_appointment_is_a_section_with_a_line_for_each_field() -> None:
         (
             ("VERSION:3.0", "FN:Eva Adler", "N:Adler;Eva;;;", "ADR;TYPE=HOME:;;Ring 1\\, left;Wien;;1010;"),
             ["## Eva Adler", "", "- Address (home): Ring 1, left, Wien, 1010"],
+        ),
+        (
+            ("VERSION:3.0", "FN:Eva", "BDAY;VALUE=DATE;X-APPLE-OMIT-YEAR=1604:1604-04-15"),
+            ["## Eva", "", "- Birthday: 04-15"],
         ),
         (("VERSION:4.0", "FN:Eva", "BDAY:19800102", "UID:urn:1"), ["## Eva", "", "- Birthday: 1980-01-02"]),
     ],

@@ -103,15 +103,55 @@ def test_a_page_is_read_if_the_plain_text_only_says_that_there_is_one() -> None:
     assert "serviced on the 3rd" in alternative("The boiler", page)
 
 
-def test_the_plain_text_of_a_mail_is_read_if_it_has_most_words_of_the_page() -> None:
-    page = '<p>The <b>boiler</b> was <a href="https://example.org/of/the/last/service?x=1">serviced</a>. Ada Inc.</p>'
+def test_the_plain_text_of_a_mail_is_read_if_it_has_the_words_of_the_page() -> None:
+    page = '<p>The <b>boiler</b> was <a href="https://example.org/of/the/last/service?x=1">serviced</a>.</p>'
 
     assert alternative("👍", "<p>👍</p>").endswith("\n\n👍\n")
     assert alternative("> The boiler was serviced.", page).endswith("> The boiler was serviced.\n")
 
 
+def test_a_page_is_read_if_it_has_a_table_that_the_plain_text_lacks() -> None:
+    thanks = "Thank you for your order. We will send it to you as soon as we can."
+    table = "<table><tr><th>Order</th><td>AX-77812</td></tr><tr><th>Total</th><td>412.50 EUR</td></tr></table>"
+
+    assert "AX-77812" in alternative(thanks, f"<p>{thanks}</p>{table}")
+
+
+def test_words_of_a_page_are_counted_if_the_plain_text_has_more() -> None:
+    made = mail("Plan", "The boiler was serviced on the 3rd of May.")
+    made.add_alternative("<p>Boiler news</p>", subtype="html")
+    found = convert_document("a.eml", bytes(made), LIMIT)
+
+    assert found is not None
+    assert found.text.endswith("on the 3rd of May.\n")
+    assert [str(note) for note in found.notes] == ["words that only the HTML of a mail has, not read: 2"]
+
+
+INVITATION = """BEGIN:VCALENDAR
+METHOD:REQUEST
+BEGIN:VEVENT
+SUMMARY:Budget
+DTSTART:20260318T140000Z
+LOCATION:Room Kepler
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+@pytest.mark.parametrize("kind", ["alternative", "mixed"])
+def test_the_time_and_place_of_an_invitation_are_read(kind: str) -> None:
+    made = f"Content-Type: multipart/{kind}; boundary=q\n\n"
+    for subtype, text in (("plain", "Bring figures."), ("html", "<p>Bring figures.</p>"), ("calendar", INVITATION)):
+        made += f"--q\nContent-Type: text/{subtype}; charset=utf-8\n\n{text}\n"
+    found = convert_document("a.eml", f"From: a@example.org\n{made}--q--\n".encode(), LIMIT)
+
+    assert found is not None
+    assert found.text.endswith("Bring figures.\n\n## Budget\n\n- Start: 2026-03-18 14:00 UTC\n- Location: Room Kepler")
+    assert not found.notes
+
+
 def test_a_mail_whose_text_is_in_no_form_that_is_read_says_so() -> None:
-    made = b"Content-Type: multipart/alternative; boundary=q\n\n--q\nContent-Type: text/calendar\n\nBEGIN\n--q--\n"
+    made = b"Content-Type: multipart/alternative; boundary=q\n\n--q\nContent-Type: text/troff\n\nBEGIN\n--q--\n"
     found = convert_document("a.eml", b"From: a@example.org\nSubject: Plan\n" + made, LIMIT)
 
     assert found is not None
@@ -202,7 +242,7 @@ def test_the_text_behind_an_attached_file_is_read_and_other_parts_are_counted(tm
         part("behind"),
         part("<p>in HTML</p>", "text/html"),
         part("From: c@example.org\n\nforwarded", "message/rfc822"),
-        part("BEGIN:VCALENDAR", "text/calendar"),
+        part("BEGIN", "text/troff"),
     ]
     (tmp_path / "a.eml").write_bytes(MIXED + b"".join(parts) + b"--q--\n")
 

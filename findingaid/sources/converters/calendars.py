@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date, timedelta
 from typing import Any
 
 from findingaid.model import Note
@@ -35,11 +37,18 @@ FOR_PROGRAMS = frozenset(
 HEADINGS = ("SUMMARY", "FN", "N", "ORG")
 DATES = frozenset({"DTSTART", "DTEND", "DUE", "COMPLETED", "EXDATE", "RECURRENCE-ID", "BDAY", "ANNIVERSARY"})
 DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(?:T(\d{2})(\d{2})\d{2}(Z)?)?")
+DAY = re.compile(r"\d{8}")
+NO_YEAR = "X-APPLE-OMIT-YEAR"
+"""Parameter with the year that a program writes for a birthday without one."""
+
 OF_PARTS = frozenset({"ADR", "N", "ORG"})
 PART_END = re.compile(r"(?<!\\);")
 ESCAPED = re.compile(r"\\([,;\\])")
 WORD = re.compile(r"\w+")
 BASE64 = frozenset({"B", "BASE64"})
+
+ANSWERS = frozenset({"ACCEPTED", "DECLINED", "TENTATIVE", "DELEGATED"})
+"""What somebody who was invited has answered."""
 
 
 def convert_calendar(payload: bytes, max_bytes: int) -> Converted:
@@ -54,11 +63,32 @@ def convert_calendar(payload: bytes, max_bytes: int) -> Converted:
     except (VObjectError, ValueError):
         return stored._replace(notes=[*stored.notes, Note("as_stored", BROKEN)])
     left_out: Counter[str] = Counter()
+    for component in components:
+        _make_readable(component)
     sections = [section for each in components for section in _sections(each, left_out)]
     names = [name for each in components if (name := each.contents.get("x-wr-calname"))]
     title = as_title(names[0][0].value) if len(names) == 1 else ""
     metadata = {"title": title, "text_type": "text/markdown"}
     return Converted("\n\n".join(sections), metadata, [*stored.notes, *left_out_notes(left_out)])
+
+
+def _make_readable(component: Any, cancelled: bool = False) -> None:
+    """Write what a calendar says only to programs: the last day of an appointment, and that it is cancelled."""
+    cancelled = cancelled or any(each.value.upper() == "CANCEL" for each in component.contents.get("method", ()))
+    for child in component.components():
+        _make_readable(child, cancelled)
+    if component.name == "VEVENT":
+        _end_on_last_day(component.contents.get("dtstart", ()), component.contents.get("dtend", ()))
+        if cancelled and "status" not in component.contents:
+            component.add("status").value = "CANCELLED"
+
+
+def _end_on_last_day(starts: Sequence[Any], ends: Sequence[Any]) -> None:
+    """Replace the end of whole days, which is the day after the last one."""
+    for start, end in zip(starts, ends, strict=False):
+        if DAY.fullmatch(end.value) and start.value < end.value:
+            with suppress(ValueError):
+                end.value = f"{date.fromisoformat(end.value) - timedelta(days=1):%Y%m%d}"
 
 
 def _sections(component: Any, left_out: Counter[str]) -> Iterator[str]:
@@ -91,7 +121,8 @@ def _line(field: Any, left_out: Counter[str]) -> Iterator[str]:
     if _is_file(field):
         left_out[ATTACHED] += 1
     elif value := _value(field):
-        kinds = [*field.params.get("TYPE", []), *getattr(field, "singletonparams", [])]
+        answers = ANSWERS.intersection(field.params.get("PARTSTAT", []))
+        kinds = [*field.params.get("TYPE", []), *getattr(field, "singletonparams", []), *answers]
         of_kind = f" ({', '.join(map(str.lower, kinds))})" if kinds else ""
         yield f"- {FIELDS.get(field.name, field.name.capitalize())}{of_kind}: {value}"
 
@@ -108,7 +139,8 @@ def _value(field: Any) -> str:
         return ESCAPED.sub(r"\1", ", ".join(filter(None, map(str.strip, PART_END.split(value)))))
     if field.name in DATES:
         zone = "".join(f" {name}" for name in field.params.get("TZID", []))
-        return DATE.sub(_date, value) + zone
+        shown = DATE.sub(_date, value) + zone
+        return shown.removeprefix(f"{year[0]}-") if (year := field.params.get(NO_YEAR)) else shown
     if names := field.params.get("CN"):
         return f"{names[0]} <{value.removeprefix('mailto:').removeprefix('MAILTO:')}>"
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from email import message_from_bytes, policy
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
+from findingaid.sources.converters.calendars import convert_calendar
 from findingaid.sources.converters.common import CUT_SHORT, has_words, left_out_notes, plain_text
 from findingaid.sources.converters.rtf import convert_rtf
 from findingaid.sources.converters.web import convert_html
@@ -37,11 +38,21 @@ SIGNATURE = "-- "
 OTHER_PARTS = "forwarded mails and other parts without a file name, not read"
 BROKEN = "texts whose base64 is damaged, read in part"
 
-WORDS = re.compile(r"\w+")
+FROM_PAGE = "words that only the HTML of a mail has, not read"
+CALENDAR = "text/calendar"
+
+READ: Mapping[str, Callable[[bytes, int], Converted]] = {
+    "html": convert_html,
+    "rtf": convert_rtf,
+    **dict.fromkeys(("calendar", "vcard", "x-vcard", "directory"), convert_calendar),
+}
+"""Converters of the texts of a mail that are not plain, by their subtype."""
+
+WORDS = re.compile(r"[^\W_]+")
 SPECIAL = re.compile(r'[()<>@,:;".\[\]\\]')
 """Signs for which a person's name in an address is quoted."""
 
-ADDRESS = re.compile(r"\b(?:https?|mailto):[^\s()<>]+")
+ADDRESS = re.compile(r"\b(?:https?|mailto|cid|tel):[^\s()<>]+")
 
 
 def convert_mail(payload: bytes, max_bytes: int) -> Converted:
@@ -50,14 +61,15 @@ def convert_mail(payload: bytes, max_bytes: int) -> Converted:
     if not message.keys():
         raise ReadError("no mail despite its name: it has no header", "parse")
     notes: list[Note] = []
+    left_out: Counter[str] = Counter()
     said = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
     title = {"title": as_title(said["Subject"])}
     if not (said["From"] or said["To"]) or message["Snapshot-Content-Location"]:
         bodies = filter(None, (message.get_body((kind,)) for kind in ("plain", "html")))
-        text = _fullest([_form(body, max_bytes) for body in bodies], notes)
+        text = _fullest([_form(body, max_bytes) for body in bodies], notes, left_out)
         attached = [part for part in message.iter_attachments() if part.get_content_maintype() != "image"]
-        return Converted(text, title, [*notes, *left_out_notes({ATTACHED: len(attached)})])
-    left_out: Counter[str] = Counter()
+        left_out[ATTACHED] += len(attached)
+        return Converted(text, title, [*notes, *left_out_notes(left_out)])
     text = "\n\n".join(filter(None, _texts_of(message, max_bytes, notes, left_out)))
     defects = [(part.get_content_maintype(), defect) for part in message.walk() for defect in part.defects]
     left_out[CUT_SHORT] += any(isinstance(defect, CloseBoundaryNotFoundDefect) for _, defect in defects)
@@ -86,16 +98,21 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
         inner = [*part.iter_parts()]
         if subtype == "alternative":
             inner.sort(key=lambda each: each.get_content_type() != "text/plain")
-            forms = [_form(each, max_bytes) for each in inner]
-            left_out[OTHER_PARTS] += all(form.left_out[OTHER_PARTS] for form in forms)
-            yield _fullest(forms, notes)
+            forms = [_form(each, max_bytes) for each in inner if each.get_content_type() != CALENDAR]
+            read = [form for form in forms if form.text] or forms[:1]
+            left_out[OTHER_PARTS] += sum(form.left_out[OTHER_PARTS] for form in read)
+            yield _fullest(forms, notes, left_out)
             within = (leaf for each in inner for leaf in each.walk())
-            inner = [leaf for leaf in within if leaf.get_filename() or leaf.is_attachment()]
+            attached = [leaf for leaf in within if leaf.get_filename() or leaf.is_attachment()]
+            inner = [
+                *(each for each in inner if each.get_content_type() == CALENDAR and each not in attached),
+                *attached,
+            ]
         for each in inner:
             yield from _texts_of(each, max_bytes, notes, left_out)
     elif part.get_filename() or part.is_attachment():
         left_out[ATTACHED] += kind != "image"
-    elif kind == "text" and subtype in {"plain", "html", "rtf"}:
+    elif kind == "text" and (subtype == "plain" or subtype in READ):
         yield _text_of(part, max_bytes, notes)
     elif kind != "image" and not subtype.endswith("signature"):
         left_out[OTHER_PARTS] += 1
@@ -115,18 +132,19 @@ def _form(part: Any, max_bytes: int) -> _Form:
     return _Form("\n\n".join(filter(None, _texts_of(part, max_bytes, notes, left_out))), notes, left_out)
 
 
-def _fullest(forms: Sequence[_Form], notes: list[Note]) -> str:
-    """Return the first of several forms of a text, or a later one if the first lacks most of its words.
+def _fullest(forms: Sequence[_Form], notes: list[Note], left_out: Counter[str]) -> str:
+    """Return the form of a text that lacks the fewest words of the others; count those of the last that it lacks.
 
-    Programs write a plain form that says only that the other one cannot be shown.
+    Programs show the last form. The plain one may lack its tables, or say only that the other one cannot be shown.
     """
-    found = ""
-    for form in forms:
-        words = set(WORDS.findall(ADDRESS.sub("", form.text)))
-        if not found.strip() or len(words.difference(WORDS.findall(found))) > len(words) / 2:
-            found = form.text
-            notes += form.notes
-    return found
+    forms = [form for form in forms if form.text.strip()]
+    if not forms:
+        return ""
+    said = [{*WORDS.findall(ADDRESS.sub("", form.text))} for form in forms]
+    found = min(forms, key=lambda form: len(set().union(*said).difference(WORDS.findall(form.text))))
+    left_out[FROM_PAGE] += len(said[-1].difference(WORDS.findall(found.text)))
+    notes += found.notes
+    return found.text
 
 
 def _header(message: Any, name: str) -> str:
@@ -172,7 +190,7 @@ def _text_of(body: Any, max_bytes: int, notes: list[Note]) -> str:
         with suppress(LookupError, UnicodeError):
             name = codecs.lookup(charset).name
             content = content.decode("cp1252" if name == "iso8859-1" else name).encode()  # as in HTML
-    convert = {"html": convert_html, "rtf": convert_rtf}.get(body.get_content_subtype())
+    convert = READ.get(body.get_content_subtype())
     if convert:
         text, _, also = convert(content, max_bytes)
     else:
