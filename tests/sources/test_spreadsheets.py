@@ -233,6 +233,46 @@ def test_a_table_without_a_header_has_the_letters_of_its_columns() -> None:
     )
 
 
+def test_a_merged_cell_beside_all_values_costs_no_workbook() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet("S")
+        for number, row in enumerate([["Name", "City"], ["Ann", "Rome"], ["Bob", "Oslo"]]):
+            sheet.write_row(number, 0, row)
+        sheet.merge_range("H2:H3", "")
+
+    assert read(workbook(write))[0].endswith("| Name | City |\n| --- | --- |\n| Ann | Rome |\n| Bob | Oslo |")
+
+
+PEOPLE = [["Employee", "Salary"], ["Ann", 1000], ["Bob", 1100]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "headers"),
+    [
+        ([*PEOPLE, [], ["Product", "Stock"], ["Pen", 2], ["Ink", 3]], ["| Employee | Salary |", "| Product | Stock |"]),
+        (
+            [*PEOPLE, [], ["Stores"], ["Product", "Place", "Stock"], ["Pen", "Rome", 2]],
+            ["| Employee | Salary |", "| Product | Place | Stock |"],
+        ),
+        ([*PEOPLE, [], [], ["Product", "Colour"], ["Pen", "red"]], ["| Employee | Salary |", "| A | B |"]),
+        ([*PEOPLE, [], ["Cid", 1200], ["Dan", 1300]], ["| Employee | Salary |"]),
+        ([*PEOPLE, [], ["Total", 2100]], ["| Employee | Salary |"]),
+        ([["Household"], [], ["Group", "Sum"], ["Car", 120]], ["| Group | Sum |"]),
+        ([["Group", "Sum"], [], ["Car", 120], ["Fuel", 80]], ["| Group | Sum |"]),
+        ([["Author", "Ann"], [], ["Item", "Price", "Due"], ["Pen", 2, "May"]], ["| A | B |", "| Item | Price | Due |"]),
+    ],
+)
+def test_each_of_several_tables_of_a_sheet_has_its_own_header(rows: list[list[Any]], headers: list[str]) -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet("S")
+        for number, row in enumerate(rows):
+            sheet.write_row(number, 0, row)
+
+    text, _ = read(workbook(write))
+
+    assert re.findall(r"(.*)\n\| ---", text) == headers
+
+
 def test_a_row_too_wide_for_a_table_names_the_column_of_each_cell() -> None:
     def write(book: xlsxwriter.Workbook) -> None:
         sheet = book.add_worksheet("Wide")

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from itertools import pairwise
 from typing import Any
 
 from findingaid.errors import ReadError
@@ -133,7 +134,7 @@ def _read(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str, int]]:
             left_out["empty sheets"] += 1
         else:
             sheets += 1
-            for block in _blocks(about.name, rows):
+            for block in (each for table in _tables(rows) for each in _blocks(about.name, *table)):
                 blocks.append(block)
                 size += len(block.encode())
                 if size > max_bytes:
@@ -225,7 +226,8 @@ def _rows(sheet: Any, max_bytes: int) -> Iterator[Row]:
     for number, values in enumerate(sheet.iter_rows(), 1):
         cells = [""] * left + [cell_text(value) for value in values]
         for column in merged.get(number, ()):
-            cells[column] = cells[column] or above.get(column, "")
+            if column < len(cells):  # else all cells so far to the right are empty
+                cells[column] = cells[column] or above.get(column, "")
         above = dict(enumerate(cells)) if number + 1 in merged else {}
         if any(cells):
             yield number, cells
@@ -263,11 +265,41 @@ def cell_text(value: Any) -> str:
             return escape_tags(" ".join(str(value).split()))
 
 
-def _blocks(sheet: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the blocks of a sheet, without columns that are empty in all rows."""
+def _tables(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
+    """Yield the tables of a sheet, one below the other, and whether a header may be looked for in each.
+
+    Where nothing tells whether rows behind empty ones have a header of their own, they have none.
+    """
+    starts = [i for i in range(1, len(rows)) if rows[i][0] > rows[i - 1][0] + 1]
+    first, named = 0, True
+    for start, end in pairwise([*starts, len(rows)]):
+        group = _without_empty_columns(rows[start:end])[1]
+        at = _header_of(group)
+        if at is None or all(sum(map(bool, cells)) < 2 for _, cells in rows[first:start]):  # titles
+            continue
+        columns = zip(group[at][1], *(cells for _, cells in group[at + 1 :]), strict=True)
+        measured = any(name and _are_numbers(values) for name, *values in columns)
+        if measured or at or rows[start][0] > rows[start - 1][0] + 2:
+            yield rows[first:start], named
+            first, named = start, measured
+    yield rows[first:], named
+
+
+def _are_numbers(values: Iterable[str]) -> bool:
+    filled = [value for value in values if value]
+    return bool(filled) and all(re.fullmatch(NUMBER, value) for value in filled)
+
+
+def _without_empty_columns(rows: Sequence[Row]) -> tuple[list[int], list[Row]]:
+    """Return the indexes of the columns that are not empty in all rows, and the rows with these columns alone."""
     used = [i for i in range(max(len(cells) for _, cells in rows)) if any(i < len(c) and c[i] for _, c in rows)]
-    rows = [(number, [cells[i] if i < len(cells) else "" for i in used]) for number, cells in rows]
-    at = _header_of(rows)
+    return used, [(number, [cells[i] if i < len(cells) else "" for i in used]) for number, cells in rows]
+
+
+def _blocks(sheet: str, rows: Sequence[Row], named: bool) -> Iterator[str]:
+    """Yield the blocks of a table, below its header if it is `named`, without columns that are empty in all rows."""
+    used, rows = _without_empty_columns(rows)
+    at = _header_of(rows) if named else None
     header = rows[at][1] if at is not None else [column_name(i) for i in used]
     above, body = (rows[:at], rows[at + 1 :]) if at is not None else ([], rows)
     if above or not body:
