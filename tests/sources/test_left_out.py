@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pptx
 import pytest
 from PIL import Image
-from pptx.chart.data import CategoryChartData
+from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 from reportlab.pdfgen.canvas import Canvas
@@ -380,6 +380,30 @@ def test_text_above_and_below_a_table_of_a_slide_is_not_part_of_it(kind: str) ->
 def _without(payload: bytes, start: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         return zipped({each: archive.read(each) for each in archive.namelist() if not each.startswith(start)})
+
+
+def test_the_points_of_a_chart_are_read_whatever_its_kind() -> None:
+    def on_slide(kind: XL_CHART_TYPE, data: CategoryChartData | XyChartData) -> str:
+        deck = pptx.Presentation()
+        slide = deck.slides.add_slide(deck.slide_layouts[6])
+        slide.shapes.add_chart(kind, 0, 0, Inches(4), Inches(3), data)
+        packed = io.BytesIO()
+        deck.save(packed)
+        return convert(".pptx", packed.getvalue(), LIMIT).text
+
+    places = XyChartData()
+    heat, cold = places.add_series("Heat | wet"), places.add_series("Cold")
+    for x, y in ((1, 2.5), (3, 4)):
+        heat.add_data_point(x, y)
+    cold.add_data_point(7, 8)
+    assert on_slide(XL_CHART_TYPE.XY_SCATTER, places) == (
+        "### Chart\n\n| Category | Heat \\| wet |\n| --- | --- |\n| 1 | 2.5 |\n| 3 | 4 |\n\n"
+        "| Category | Cold |\n| --- | --- |\n| 7 | 8 |"
+    )
+    sums = CategoryChartData()
+    sums.categories = ["Q1", "Q2"]
+    sums.add_series("North", (0.25, None))
+    assert on_slide(XL_CHART_TYPE.RADAR, sums).endswith("| Category | North |\n| --- | --- |\n| Q1 | 0.25 |\n| Q2 |  |")
 
 
 def test_words_of_a_slide_for_a_newer_version_are_read() -> None:

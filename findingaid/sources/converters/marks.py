@@ -17,6 +17,10 @@ RAISED = str.maketrans(
 TAG = re.compile(r"<(?=/?[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|\Z)|[!?]|\Z)")
 """Sign that begins a tag or a comment of HTML, of which the rest may follow in the next run of a text."""
 
+HEADING = re.compile(r"\A(\s*)(?=#{1,6}\s)")
+UNDERLINE = re.compile(r"\A(\s*)(?=(?:-+|=+)\s*\Z)")
+"""Place before signs that begin a heading of Markdown, and before a line of signs that makes one of the line above."""
+
 STRUCK = "~~"
 """Mark of Markdown before and after words that are struck out."""
 
@@ -31,6 +35,16 @@ def raised(text: str) -> str:
 def escape_tags(text: str) -> str:
     """Put a backslash before each sign that Markdown would take for the beginning of a tag or a comment."""
     return TAG.sub(r"\\<", text)
+
+
+def escape_heading(text: str) -> str:
+    """Put a backslash before the first signs of a text that Markdown would take for the beginning of a heading."""
+    return HEADING.sub(r"\1\\", text)
+
+
+def escape_line(text: str) -> str:
+    """Put a backslash before a line of signs by which Markdown would make a heading of the line above."""
+    return UNDERLINE.sub(r"\1\\", text)
 
 
 def escape_cell(text: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from findingaid.errors import ReadError
 from findingaid.model import Note
 from findingaid.sources.converters.common import core_properties, has_words, left_out_notes, to_markdown, unpacked
-from findingaid.sources.converters.office_parts import make_readable
+from findingaid.sources.converters.marks import escape_cell, escape_tags
+from findingaid.sources.converters.office_parts import make_readable, parsed_part
 from findingaid.sources.converters.pdf import page_text
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
@@ -18,6 +19,8 @@ from findingaid.text.structure import PAGE_BREAK
 
 TITLE_STYLE = "p[style-name='Title'] => h1:fresh"
 """Style map that makes Word's Title style a heading; by default it is not one."""
+
+CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 
 SLIDE = re.compile(r"<!-- Slide number: \d+ -->")
 
@@ -63,7 +66,7 @@ def convert_slides(payload: bytes, max_bytes: int) -> Converted:
 
 
 def _slides() -> Any:
-    """Return a converter of slides that ends a table or chart by an empty line, so that no text joins its last row."""
+    """Return a converter of slides that ends a table by an empty line, and writes the points of charts of any kind."""
     import markitdown
 
     converter: Any = markitdown.converters.PptxConverter
@@ -73,6 +76,40 @@ def _slides() -> Any:
             return f"\n{super()._convert_table_to_markdown(table, **options)}\n"
 
         def _convert_chart_to_markdown(self, chart: Any) -> str:
-            return f"{super()._convert_chart_to_markdown(chart)}\n\n"
+            title = chart.chart_title.text_frame.text if chart.has_title and chart.chart_title.has_text_frame else ""
+            tables = "\n\n".join(_tables_of(chart.part.blob))
+            return f"\n\n### Chart{': ' * bool(title)}{' '.join(title.split())}\n\n{tables}\n\n"
 
     return Slides()
+
+
+def _tables_of(chart: bytes) -> Iterator[str]:
+    """Yield the points of a chart, in a table for all series that have the same categories or places."""
+    tables: dict[tuple[tuple[int, str], ...], list[tuple[str, Mapping[int, str]]]] = {}
+    all_series = list(parsed_part(chart).iter(f"{CHART}ser"))
+    categories = next((found for series in all_series if (found := _points(series, "cat"))), {})
+    for series in all_series:
+        name = " ".join(" ".join(each.text or "" for each in series.findall(f"{CHART}tx//{CHART}v")).split())
+        values = _points(series, "val", "yVal")
+        places = _points(series, "cat", "xVal") or categories or {at: str(at + 1) for at in values}
+        columns = tables.setdefault(tuple(places.items()), [])
+        columns.append((name, values))
+        if sizes := _points(series, "bubbleSize"):
+            columns.append((f"{name} (size)", sizes))
+    for key, columns in tables.items():
+        labels = dict(key)
+        points = sorted({*labels, *(at for _, values in columns for at in values)})
+        rows = [["Category", *(name for name, _ in columns)], ["---"] * (1 + len(columns))]
+        rows += [[labels.get(at, ""), *(values.get(at, "") for _, values in columns)] for at in points]
+        yield "\n".join(f"| {' | '.join(escape_cell(escape_tags(cell)) for cell in row)} |" for row in rows)
+
+
+def _points(series: Any, *names: str) -> dict[int, str]:
+    """Return the values of a series of points by their numbers; levels of a category, the outermost first, in one."""
+    found: dict[int, str] = {}
+    for name in names:
+        levels = series.findall(f"{CHART}{name}//{CHART}lvl") or series.findall(f"{CHART}{name}")
+        for point in (each for level in levels for each in level.iter(f"{CHART}pt")):
+            at, value = int(point.get("idx") or 0), " ".join((point.findtext(f"{CHART}v") or "").split())
+            found[at] = f"{value} {found[at]}" if at in found else value
+    return found

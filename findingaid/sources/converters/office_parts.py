@@ -19,7 +19,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from findingaid.model import Note
-from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, struck
+from findingaid.sources.converters.marks import escape_cell, escape_heading, escape_tags, raised, struck
+from findingaid.sources.converters.numbering import BULLET, Numbering
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -59,6 +60,10 @@ OFFICE = re.compile(r"\{http://schemas\.(openxmlformats\.org|microsoft\.com/offi
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 """Beginning of the names of elements and relations in files that Office saves as strict."""
 
+LISTS = re.compile(rb"<(?:\w+:)?(?:numbering|styles)[\s>]")
+FIRST_WITHIN = 10_000
+"""First element of the parts with the lists and styles of Word, and the bytes among which it is looked for."""
+
 NO_MEMORY = 2
 """Code of an error of lxml, `etree.ErrorTypes.ERR_NO_MEMORY`."""
 
@@ -79,6 +84,7 @@ class Readable:
     chunks: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     texts: list[tuple[str, list[str]]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    numbering: Numbering = field(default_factory=Numbering)
 
     def left_out(self, text: str) -> list[Note]:
         """Return notes on the words that are not in the converted text, by the kind of their part."""
@@ -115,6 +121,7 @@ def make_readable(archive: zipfile.ZipFile) -> Readable:
     if damaged := len(names) - len(parts):
         made.notes.append(Note("damaged_part", "damaged parts, not read", damaged))
     relations = {name: _drop_missing(name, parts) for name in [*parts] if name.endswith(".rels")}
+    made.numbering = _numbering(parts)
     for name in [*parts]:
         if name.endswith(".xml"):
             related = relations.get(str(PurePosixPath(name).parent / "_rels" / f"{PurePosixPath(name).name}.rels"), {})
@@ -202,6 +209,8 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
     if root.tag.startswith(W):
         for merged in list(root.iter(f"{W}vMerge")):  # the cells below are empty, and keep the others in their columns
             merged.getparent().remove(merged)
+        if root.tag == f"{W}document":
+            _write_numbers(root, made.numbering)
         _unwrap(root)
         _write_choices(root)
         _move_boxes(root)
@@ -246,6 +255,34 @@ def _unwrap(root: Any) -> None:
             _replace(element, element)
 
 
+def _has_lists(name: str, part: bytes) -> bool:
+    return name.endswith(".xml") and LISTS.search(part[:FIRST_WITHIN]) is not None
+
+
+def _numbering(parts: dict[str, bytes]) -> Numbering:
+    """Return the numbering of a Word document, and remove the styles of its levels, by which the converter counts."""
+    found = {name: parsed_part(part) for name, part in parts.items() if _has_lists(name, part)}
+    numbering = Numbering.of(found.values())
+    for name, root in found.items():
+        for level in root.iter(f"{W}lvl"):
+            style, kind = level.find(f"{W}pStyle"), level.find(f"{W}numFmt")
+            if style is not None and (kind is None or kind.get(f"{W}val") != BULLET):
+                level.remove(style)
+        parts[name] = _written(root)
+    return numbering
+
+
+def _write_numbers(root: Any, numbering: Numbering) -> None:
+    """Write the number of each paragraph of a list before its words, and take it out of the list."""
+    for paragraph in list(root.iter(f"{W}p")):
+        if not (label := numbering.label(paragraph)):
+            continue
+        properties = paragraph.find(f"{W}pPr")
+        for own in properties.findall(f"{W}numPr"):
+            properties.remove(own)
+        properties.addnext(_run(root, f"{label} "))
+
+
 def _write_choices(root: Any) -> None:
     """Write the chosen entry of each drop-down field before it: the converter reads no such field."""
     for choices in list(root.iter(f"{W}ddList")):
@@ -275,7 +312,7 @@ def _write_marks(root: Any) -> None:
 def _escape_signs(root: Any) -> None:
     """Escape the signs of a text that Markdown would take for markup, and end words of Word where a line ends."""
     for text in root.iter(f"{W}t", f"{A}t"):
-        text.text = escape_tags(text.text or "")
+        text.text = escape_heading(escape_tags(text.text or ""))
         if next(text.iterancestors(f"{W}tbl", f"{A}tbl"), None) is not None:
             text.text = escape_cell(text.text)
     for element in root.iter(f"{W}cr", f"{W}ptab"):

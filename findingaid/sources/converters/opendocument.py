@@ -6,11 +6,12 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from findingaid.sources.converters.common import NO_AUTHORS, NO_TITLES, left_out_notes, property_text, unpacked
 from findingaid.sources.converters.marks import strike_out
-from findingaid.sources.converters.web import convert_html
+from findingaid.sources.converters.web import MOST_SPANNED, convert_html
 from findingaid.sources.documents import Converted
 
 TAGS = {
@@ -40,6 +41,7 @@ DROPPED = {
 """Elements that are not read, and what notes call them; "" for those of which nothing is lost."""
 
 
+TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 
 APART = frozenset({"frame", "custom-shape", "title", "desc"})
@@ -83,6 +85,9 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
             parent = element.getparent()
             _append(parent, element.getprevious(), element.tail or "")
             parent.remove(element)
+    for cell in list(body.iter("{*}table-cell", "{*}covered-table-cell")):
+        for _ in range(1, min(int(cell.get(f"{TABLE}number-columns-repeated") or 1), MOST_SPANNED)):
+            cell.addnext(deepcopy(cell))
     left_out["headers and footers, not read"] += _headers(archive, parser)
     raised, struck = styles_of(root, RAISED), styles_of(root, STRUCK)
     for element in list(body.iter()):

@@ -7,7 +7,15 @@ from typing import Any
 
 from findingaid.model import Note
 from findingaid.sources.converters.common import left_out_notes, to_markdown
-from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, strike_out
+from findingaid.sources.converters.marks import (
+    escape_cell,
+    escape_heading,
+    escape_line,
+    escape_tags,
+    raised,
+    strike_out,
+)
+from findingaid.sources.converters.numbering import as_label
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
@@ -19,8 +27,8 @@ FRAMES = "//iframe | //frame | //object | //embed"
 
 BLOCKS = (
     "address", "aside", "button", "center", "details", "dialog", "dir", "fieldset", "figure", "footer", "form",
-    "header", "hgroup", "legend", "main", "menu", "noscript", "optgroup", "option", "search", "select", "summary",
-    "textarea",
+    "header", "hgroup", "legend", "main", "menu", "meter", "noscript", "optgroup", "option", "progress", "search",
+    "select", "summary", "text", "textarea",
 )  # fmt: skip
 """Elements that a browser sets off from the words before and behind, and markitdown does not."""
 
@@ -28,9 +36,14 @@ TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
 )
 
+NOT_IN_CODE = (
+    "not(ancestor::head or ancestor::script or ancestor::style or ancestor::pre or ancestor::code or ancestor::kbd"
+    " or ancestor::samp)"
+)
 SIGNS = {
-    "//text()[contains(., '<') and not(ancestor::head or ancestor::script or ancestor::style or ancestor::pre"
-    " or ancestor::code or ancestor::kbd or ancestor::samp)]": escape_tags,
+    f"//text()[contains(., '<') and {NOT_IN_CODE}]": escape_tags,
+    f"//text()[starts-with(normalize-space(.), '#') and {NOT_IN_CODE}]": escape_heading,
+    f"//br/following-sibling::node()[1][self::text() and {NOT_IN_CODE}]": escape_line,
     "//text()[contains(., '|') and (ancestor::td or ancestor::th)]": escape_cell,
 }
 """Texts that may have signs of Markdown, as paths, and how these are escaped. Code has tags as they are."""
@@ -44,6 +57,24 @@ FORMULAS = {
     "munderover": "{}_{}^{}",
 }
 """Elements of MathML whose parts do not stand beside each other, and how they are written on a line."""
+
+KINDS = {
+    "a": "lowerLetter",
+    "A": "upperLetter",
+    "i": "lowerRoman",
+    "I": "upperRoman",
+    "lower-alpha": "lowerLetter",
+    "lower-latin": "lowerLetter",
+    "upper-alpha": "upperLetter",
+    "upper-latin": "upperLetter",
+    "lower-roman": "lowerRoman",
+    "upper-roman": "upperRoman",
+    "decimal-leading-zero": "decimalZero",
+}
+"""Kinds of numbers of a list, by its type in HTML or its style, and their names for `as_label`."""
+
+LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([a-z-]+)")
+INTEGER = re.compile(r"\s*(-?[0-9]{1,9})")
 
 DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
@@ -102,6 +133,10 @@ def page_tree(text: str) -> Any | None:
     for field in root.iter("input"):
         if field.get("type", "").lower() in {"checkbox", "radio"}:
             field.set("type", "checkbox")  # the converter marks these if they are checked
+    for foot in root.xpath("//tfoot"):
+        foot.getparent().append(foot)  # a browser shows it below the other rows
+    for items in list(root.iter("ol")):
+        _write_numbers(items)
     around = {*root.xpath("//table[.//table]")}  # Markdown has no tables within tables
     cells = [
         (each, next(each.iterancestors("table"))) for each in root.xpath("//table//*[self::tr or self::td or self::th]")
@@ -110,6 +145,7 @@ def page_tree(text: str) -> Any | None:
         element.tag = "div"
     for table in list(root.iter("table")):
         _fill_merged(table)
+        _join_groups(table)
     return root
 
 
@@ -156,6 +192,29 @@ def _write(element: Any, text: str) -> None:
     element.tag, element.text = "span", text
 
 
+def _write_numbers(items: Any) -> None:
+    """Write the numbers of a list before its items, unless it counts upwards in digits, as the converter does."""
+    styled = LIST_STYLE.search(items.get("style", ""))
+    kind = KINDS.get(styled[1] if styled else items.get("type", ""), "")
+    own = [item for item in items if item.tag == "li"]
+    downwards = items.get("reversed") is not None
+    if not (kind or downwards or any(item.get("value") for item in own)):
+        return
+    number = _number(items, "start", len(own) if downwards else 1)
+    items.tag = "div"
+    for item in own:
+        number = _number(item, "value", number)
+        item.tag = "div"
+        first = item[0] if len(item) and item[0].tag == "p" and not (item.text or "").strip() else item
+        first.text = f"{as_label(number, kind)}. {(first.text or '').lstrip()}"
+        number += -1 if downwards else 1
+
+
+def _number(element: Any, name: str, default: int) -> int:
+    found = INTEGER.match(element.get(name, ""))
+    return int(found[1]) if found else default
+
+
 def _fill_merged(table: Any) -> None:
     """Put an empty cell into each row below a cell that is merged downwards.
 
@@ -178,6 +237,16 @@ def _fill_merged(table: Any) -> None:
                 rows, columns = _span(cell, "rowspan", MOST_SPANNED), _span(cell, "colspan", 1)
                 below |= dict.fromkeys(range(column, column + columns), rows - 1) if rows > 1 else {}
                 column += columns
+
+
+def _join_groups(table: Any) -> None:
+    """Put the rows of all parts below the head into one: the converter would begin another table with each."""
+    first, *others = table.xpath("./tbody | ./tfoot") or [None]
+    for other in others:
+        first.extend(list(other))
+        table.remove(other)
+    if first is not None:
+        first.tag = "tbody"
 
 
 def _span(cell: Any, name: str, of_zero: int) -> int:
