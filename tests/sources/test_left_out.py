@@ -185,6 +185,41 @@ def test_a_raised_number_of_a_slide_does_not_become_part_of_the_number_before_it
     assert "10⁶7" in convert(".pptx", deck, LIMIT).text
 
 
+MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+FRACTION = "<m:f><m:num><m:r><m:t>{}</m:t></m:r></m:num><m:den><m:r><m:t>4</m:t></m:r></m:den></m:f>".format
+FORMULA = f"<m:oMath {MATH}>{{}}</m:oMath>".format
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (FORMULA(FRACTION(3)), r"$\frac{3}{4}$"),
+        (f"<m:oMathPara {MATH}>{FORMULA(FRACTION(3))}</m:oMathPara>", r"$$\frac{3}{4}$$"),
+        (FORMULA("<m:borderBox><m:e><m:r><m:t>81</m:t></m:r></m:e></m:borderBox>"), "$81$"),
+    ],
+)
+def test_a_formula_that_the_converter_does_not_know_costs_no_other(content: str, text: str) -> None:
+    other = FORMULA("<m:r><m:t>a=7</m:t></m:r>")
+    made = convert(".docx", document(words_of(content) + words_of(other)), LIMIT)
+
+    assert made.text.endswith(f"\n\n{text}\n\n$a=7$")
+    assert not made.notes
+
+
+def test_a_bar_of_a_formula_does_not_end_its_cell() -> None:
+    cells = "".join(f"<w:tc>{words_of(each)}</w:tc>" for each in (FORMULA("<m:r><m:t>|v|</m:t></m:r>"), RUN("4")))
+    table = f"<w:tbl {NAMES}><w:tr>{cells}</w:tr></w:tbl>"
+
+    assert r"| $\|v\|$ | 4 |" in convert(".docx", document(table), LIMIT).text
+
+
+@pytest.mark.parametrize("kind", ["page", "column", "textWrapping"])
+def test_words_before_and_behind_the_end_of_a_page_stay_apart(kind: str) -> None:
+    made = document(words_of(f'{RUN("412")}<w:r><w:br w:type="{kind}"/></w:r>{RUN("300 EUR")}'))
+
+    assert convert(".docx", made, LIMIT).text.split()[-3:] == ["412", "300", "EUR"]
+
+
 def test_words_in_an_element_that_nobody_knows_are_counted() -> None:
     payload = document(words_of(f"<w:novel>{RUN('three lost words')}</w:novel>"))
 

@@ -69,8 +69,14 @@ def test_levels_of_word_are_numbered_as_their_labels_say() -> None:
         item(document, "Term")
         item(document, "of a year", 1)
         item(document, "renewed", 2)
+        item(document, "without a number", 3)
 
-    levels = (("upperRoman", "Article %1", ""), ("decimal", "%1.%2", "<w:isLgl/>"), ("lowerLetter", "(%3)", ""))
+    levels = (
+        ("upperRoman", "Article %1", ""),
+        ("decimal", "%1.%2", "<w:isLgl/>"),
+        ("lowerLetter", "(%3)", ""),
+        ("none", "", ""),
+    )
     assert lines(word(write, *levels)) == [
         "Article I Liability",
         "1.1 of the seller",
@@ -79,6 +85,7 @@ def test_levels_of_word_are_numbered_as_their_labels_say() -> None:
         "Article II Term",
         "2.1 of a year",
         "(a) renewed",
+        "without a number",
     ]
 
 
@@ -134,6 +141,14 @@ def test_a_number_is_written_as_its_list_shows_it(number: int, kind: str, label:
         (
             "<table><tfoot><tr><td>Sum<td>3</tfoot><thead><tr><th>Item<th>Price</thead><tr><td>Pen<td>3</table>",
             ["| Item | Price |", "| --- | --- |", "| Pen | 3 |", "| Sum | 3 |"],
+        ),
+        (
+            "<table><tr><th>Year<th>Sum</tr><tr><td><h4>2024</h4>15 units<td>3</table>",
+            ["| Year | Sum |", "| --- | --- |", "| 2024 15 units | 3 |"],
+        ),
+        (
+            '<table><tr><th>Page<th>Sum</tr><tr><td><a href="/a|b">l</a><img src=i alt="x|y"><td>3</table>',
+            ["| Page | Sum |", "| --- | --- |", r"| [l](/a%7Cb)![x\|y](i) | 3 |"],
         ),
         ("<p>3 of <meter>5</meter><progress>70%</progress></p>", ["3 of", "5", "70%"]),
     ],

@@ -116,18 +116,18 @@ class Numbering:
             if start := _value(override, "startOverride"):
                 self.restarted[number, _integer(override.get(f"{W}ilvl"), 0)] = _integer(start, 1)
 
-    def label(self, paragraph: Any) -> str:
-        """Return the label of a paragraph, and count it; "" without one, and for a bullet."""
+    def label(self, paragraph: Any) -> str | None:
+        """Return the label of a paragraph, and count it; None for one that is in no list, or has a bullet."""
         properties = paragraph.find(f"{W}pPr")
         if properties is None or any(properties.find(f"{W}rPr/{W}{change}") is not None for change in GONE):
-            return ""
+            return None
         number, at = self.of_styles.get(_value(properties, "pStyle"), ("", 0))
         own = properties.find(f"{W}numPr")
         if own is not None:
             number, at = _value(own, "numId") or number, _integer(_value(own, "ilvl"), at)
         levels = self.levels.get(number, {})
         if at not in levels:
-            return ""
+            return None
         numbers = self.numbers.setdefault(self.abstract[number], {})
         restart = self.restarted.pop((number, at), None)
         level = levels[at]
@@ -135,7 +135,7 @@ class Numbering:
         for deeper in [each for each in numbers if each > at and levels.get(each, level).restarts]:
             del numbers[deeper]
         if level.kind == BULLET:
-            return ""
+            return None
 
         def shown(found: re.Match[str]) -> str:
             above = int(found[1]) - 1

@@ -26,6 +26,7 @@ W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 WRAPPERS = frozenset({"fldSimple", "moveTo", "customXml", "smartTag", "dir", "bdo", "ruby", "rubyBase", "conflictIns"})
@@ -36,6 +37,11 @@ REMOVED = frozenset({"moveFrom", "conflictDel", "rt", "rubyPr", "customXmlPr", "
 
 CHUNK = "findingaidchunk{}x"
 """Word that stands for an inserted document until the text is converted."""
+
+WITH_PROPERTIES = ("acc", "bar", "d", "f", "groupChr")
+"""Elements of a formula that the converter reads only with their properties, which may be left out."""
+
+ALPHANUMERIC = re.compile("[A-Za-z0-9]+")
 
 WORDS_OF_PART = "words in elements that the converter does not know"
 
@@ -213,6 +219,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
             _write_numbers(root, made.numbering)
         _unwrap(root)
         _write_choices(root)
+        _write_formulas(root)
         _move_boxes(root)
         _flatten_tables(root)
         _fill_rows(root)
@@ -275,12 +282,13 @@ def _numbering(parts: dict[str, bytes]) -> Numbering:
 def _write_numbers(root: Any, numbering: Numbering) -> None:
     """Write the number of each paragraph of a list before its words, and take it out of the list."""
     for paragraph in list(root.iter(f"{W}p")):
-        if not (label := numbering.label(paragraph)):
+        if (label := numbering.label(paragraph)) is None:
             continue
         properties = paragraph.find(f"{W}pPr")
         for own in properties.findall(f"{W}numPr"):
             properties.remove(own)
-        properties.addnext(_run(root, f"{label} "))
+        if label:
+            properties.addnext(_run(root, f"{label} "))
 
 
 def _write_choices(root: Any) -> None:
@@ -291,6 +299,34 @@ def _write_choices(root: Any) -> None:
         field = next(choices.iterancestors(f"{W}r"), None)
         if field is not None and chosen.isdecimal() and int(chosen) < len(entries):
             field.addprevious(_run(root, entries[int(chosen)]))
+
+
+def _write_formulas(root: Any) -> None:
+    """Write each formula as TeX: the converter leaves all of them out if it cannot read one."""
+    for name in WITH_PROPERTIES:
+        for element in root.iter(f"{M}{name}"):
+            if element.find(f"{M}{name}Pr") is None:
+                element.insert(0, element.makeelement(f"{M}{name}Pr", {}))
+    for formula in list(root.iter(f"{M}oMath")):
+        sign = "$$" if formula.getparent().tag == f"{M}oMathPara" else "$"
+        text = f"{sign}{escape_tags(_as_tex(formula))}{sign}"
+        in_table = next(formula.iterancestors(f"{W}tbl"), None) is not None
+        _replace(formula, [_run(root, escape_cell(text) if in_table else text)])
+    for paragraph in list(root.iter(f"{M}oMathPara")):
+        _replace(paragraph, paragraph)
+
+
+def _as_tex(formula: Any) -> str:
+    """Return a formula as TeX, or its words in their order if a part of it has no such form."""
+    from markitdown.converter_utils.docx.math.omml import oMath2Latex
+
+    converter: Any = oMath2Latex
+    words = [text.text or "" for text in formula.iter(f"{M}t")]
+    try:
+        made = str(converter(formula).latex)
+    except Exception:  # noqa: BLE001  # it may raise anything for an element that it does not know
+        made = ""
+    return made if all(word in made for word in ALPHANUMERIC.findall(" ".join(words))) else " ".join(words)
 
 
 def _write_marks(root: Any) -> None:
@@ -317,6 +353,8 @@ def _escape_signs(root: Any) -> None:
             text.text = escape_cell(text.text)
     for element in root.iter(f"{W}cr", f"{W}ptab"):
         element.tag = f"{W}br" if element.tag == f"{W}cr" else f"{W}tab"
+    for line_end in root.iter(f"{W}br"):  # the converter leaves out the end of a page or column
+        line_end.attrib.pop(f"{W}type", None)
 
 
 def _flatten_tables(root: Any) -> None:

@@ -76,6 +76,8 @@ KINDS = {
 LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([a-z-]+)")
 INTEGER = re.compile(r"\s*(-?[0-9]{1,9})")
 
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
 DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
 """Most rows or columns of a merged cell."""
@@ -144,6 +146,7 @@ def page_tree(text: str) -> Any | None:
     for element in [*around, *(cell for cell, table in cells if table in around)]:
         element.tag = "div"
     for table in list(root.iter("table")):
+        _keep_on_lines(table)
         _fill_merged(table)
         _join_groups(table)
     return root
@@ -213,6 +216,16 @@ def _write_numbers(items: Any) -> None:
 def _number(element: Any, name: str, default: int) -> int:
     found = INTEGER.match(element.get(name, ""))
     return int(found[1]) if found else default
+
+
+def _keep_on_lines(table: Any) -> None:
+    """Change what would end a cell or join its words: headings, and bars in the attributes that Markdown shows."""
+    for element in table.iterdescendants(*HEADINGS):
+        element.tag = "div"
+    for element in table.iterdescendants("a", "img"):
+        for name, bar in (("alt", r"\|"), ("title", r"\|"), ("href", "%7C"), ("src", "%7C")):
+            if "|" in element.get(name, ""):
+                element.set(name, element.get(name).replace("|", bar))
 
 
 def _fill_merged(table: Any) -> None:
