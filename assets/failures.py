@@ -8,8 +8,9 @@ import dagster as dg
 from findingaid.aid import FindingAid
 from findingaid.identity.hashes import text_hash
 from findingaid.indexing.indexer import Indexer
-from findingaid.model import WRITTEN, Failure, Listing
+from findingaid.model import WRITTEN, Failure, Listing, Stage
 from findingaid_dagster.assets.keys import asset_key, keys_in_use
+from findingaid_dagster.assets.partitions import read_selected
 from findingaid_dagster.internals.events import failed_attempts, log_planned, tag_run
 
 FAILED_TAG = "findingaid/failed"
@@ -58,17 +59,20 @@ def forget_failure(context: dg.OpExecutionContext) -> None:
 def log_failed(context: dg.OpExecutionContext, indexer: Indexer, failures: Iterable[Failure]) -> None:
     """Have Dagster show the partitions of artifacts as failed, once this run has failed.
 
-    Dagster does so itself in a run of assets, whose partitions it knows. A bucket stays stale instead, as it has other
-    artifacts.
+    Dagster does so itself in a run of assets, whose partitions it knows. A bucket stays stale instead if it has outputs
+    of other artifacts, since its event counts the failed ones.
     """
     of, instance = indexer.corpus, context.instance
     keys, there = keys_in_use(instance, of, 0), set(instance.get_dynamic_partitions(of.name))
+    found = [(failure, keys.key_of(failure.artifact_id)) for failure in failures]
+    buckets = read_selected(indexer, {key for _, key in found} & there) if keys.buckets else {}
     failed: dict[str, set[str]] = {stage: set() for stage in of.stages}
-    for failure in failures if not keys.buckets else ():
-        for stage in [failure.stage] if failure.stage in WRITTEN else of.stages:
-            failed[stage].add(keys.key_of(failure.artifact_id))
-    for stage, found in failed.items():
-        if new := found & there - failed_attempts(instance, asset_key(of, stage), context.run_id):
+    for failure, key in found:
+        for stage in [Stage(failure.stage)] if failure.stage in WRITTEN else of.stages:
+            if key not in buckets or not buckets[key].counts_failures(stage):
+                failed[stage].add(key)
+    for stage, of_stage in failed.items():
+        if new := of_stage & there - failed_attempts(instance, asset_key(of, stage), context.run_id):
             log_planned(context, asset_key(of, stage), sorted(new))
 
 

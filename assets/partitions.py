@@ -51,6 +51,10 @@ class Partition:
         """Check whether all artifacts have an output of this stage."""
         return all(row.version(stage) is not None and not has_failed(row, stage) for row in self.rows)
 
+    def counts_failures(self, stage: Stage) -> bool:
+        """Check whether some artifacts have an output of this stage, and others do not."""
+        return self.has_output(stage) and not self.is_complete(stage)
+
     def stamp_version(self) -> str:
         """Return the data version of the source that the artifacts were made from."""
         if not self.is_bucket:

@@ -205,6 +205,24 @@ def test_a_failed_artifact_is_named_in_its_bucket_which_stays_stale(location: Lo
     assert metadata(location, "records", failing)["failed"] == 0
 
 
+def test_a_bucket_of_failed_artifacts_alone_shows_as_failed_until_one_is_built(location: Location) -> None:
+    divide(location.cli, by="bucket", buckets=64)
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "fail"
+    location.begin()
+    alone = Keys(64).key_of("note6.md")
+    assert metadata(location, "records", alone)["artifacts"] == 1
+    location.cli.write("note6.md", b"\x00binary")
+
+    for run in (location.index, location.materialize_published):
+        assert not run().success
+        assert location.failed() == {(stage, alone) for stage in STAGES}
+
+    location.cli.write("note6.md", text_about("mended"))
+    assert location.index().success
+    assert location.failed() == set()
+    assert location.all_fresh()
+
+
 def test_the_metadata_of_a_bucket_is_bounded_and_has_no_text_without_previews(location: Location) -> None:
     divide(location.cli, by="bucket", buckets=1)
     for number in range(40):
