@@ -1,7 +1,7 @@
 """Dagster assets of a corpus: `corpus.py` describes and builds those of the stages."""
 
 from findingaid_dagster.assets.checks import complete_checks, corpus_checks, log_checks, table
-from findingaid_dagster.assets.corpus import corpus_assets, has_artifact_partitions, log_remarks, named
+from findingaid_dagster.assets.corpus import build_step, corpus_assets, has_artifact_partitions, log_remarks, named
 from findingaid_dagster.assets.disclosure import (
     filter_failures,
     filter_notes,
@@ -54,6 +54,7 @@ __all__ = [
     "add_partitions",
     "artifact_id_of",
     "asset_key",
+    "build_step",
     "changed_partitions",
     "changed_publications",
     "changed_versions",

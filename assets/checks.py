@@ -1,6 +1,6 @@
 """Dagster checks of a corpus: every run checks the new rows, and "Execute" in the UI checks all rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -18,7 +18,7 @@ from findingaid.store.sql import equals
 from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
 from findingaid_dagster.assets.keys import asset_key
 from findingaid_dagster.assets.plots import bars, histogram, levels
-from findingaid_dagster.internals.events import check_target, latest_evaluation, show_as_evaluated
+from findingaid_dagster.internals.events import check_target, is_evaluated, latest_evaluation, show_as_evaluated
 from findingaid_dagster.resources import opened
 
 NAMED = 50
@@ -64,12 +64,22 @@ def checks_step(corpus: str) -> str:
     return f"{corpus}_checks"
 
 
-def complete_checks(aid: FindingAid, release: ReleaseResult, told: Sequence[str]) -> ReleaseResult:
-    """Add results for corpora without any that another process indexed, as Dagster is told of them by this run."""
-    unchecked = {*told} - {result.corpus for result in release.checks}
-    if not unchecked or not release.visible:
-        return release
-    return replace(release, checks=[*release.checks, *aid.check(sorted(unchecked))])
+def complete_checks(
+    instance: dg.DagsterInstance, aid: FindingAid, release: ReleaseResult, corpora: Collection[str]
+) -> ReleaseResult:
+    """Add results for those of these corpora that the run did not check and Dagster shows as not evaluated.
+
+    Another process indexed them, or a run was killed before it had logged its checks.
+    """
+    unchecked = {*corpora} - {result.corpus for result in release.checks} if release.visible else set()
+    due = sorted(name for name in unchecked if not _are_evaluated(instance, aid.corpora[name]))
+    return replace(release, checks=[*release.checks, *aid.check(due)]) if due else release
+
+
+def _are_evaluated(instance: dg.DagsterInstance, of: Corpus) -> bool:
+    target_of = cache(partial(check_target, instance))
+    keys = [dg.AssetCheckKey(asset_key(of, check.stage), check.name) for check in checks_of(of)]
+    return all(is_evaluated(instance, key, target_of(key.asset_key)) for key in keys)
 
 
 def log_checks(

@@ -81,7 +81,7 @@ def corpus_assets(
     translate = partial(translated, translation, indexer.corpus)
 
     @dg.multi_asset(
-        name=f"{corpus}_index",
+        name=build_step(corpus),
         specs=[
             *(translate(stage, stage_spec(indexer, stage)) for stage in indexer.corpus.stages),
             translate(PUBLISHED, published_spec(indexer)),
@@ -137,6 +137,11 @@ def corpus_assets(
             raise fail_run(op_context, what, failed)
 
     return build
+
+
+def build_step(corpus: str) -> str:
+    """Return the name of the step of a run of assets that builds a corpus."""
+    return f"{corpus}_index"
 
 
 @dataclass(frozen=True)
@@ -274,8 +279,8 @@ def index_corpus(
     failed = list(map(str, total.failed))
     log_remarks(context, corpus, total)
     _log_failures(context, corpus, failed, release)
-    told = sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, listed=listed)
-    release = complete_checks(aid, release, [corpus] if told else [])
+    sync(context, indexer, previews=aid.previews, inputs=inputs, visible=release.visible, listed=listed)
+    release = complete_checks(context.instance, aid, release, [corpus])
     log_failed(context, indexer, total.failed)
     context.log.info(f"{corpus}: {total}")
     return Materialized(failed, 0, [], [], before, release, total)

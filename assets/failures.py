@@ -66,7 +66,7 @@ def log_failed(context: dg.OpExecutionContext, indexer: Indexer, failures: Itera
     keys, there = keys_in_use(instance, of, 0), set(instance.get_dynamic_partitions(of.name))
     found = [(failure, keys.key_of(failure.artifact_id)) for failure in failures]
     buckets = read_selected(indexer, {key for _, key in found} & there) if keys.buckets else {}
-    failed: dict[str, set[str]] = {stage: set() for stage in of.stages}
+    failed: dict[Stage, set[str]] = {stage: set() for stage in of.stages}
     for failure, key in found:
         for stage in [Stage(failure.stage)] if failure.stage in WRITTEN else of.stages:
             if key not in buckets or not buckets[key].counts_failures(stage):

@@ -54,10 +54,8 @@ def sync(
     inputs: Mapping[str, Inputs],
     visible: bool = True,
     listed: int | None = None,
-) -> int:
+) -> None:
     """Log everything about the partitions with these keys, or the whole corpus, that the instance does not know yet.
-
-    Return how many partitions had a stage that it did not know.
 
     `again` are the stages that a materialization selected. These are logged, even at the same version. The run did not
     touch the other stages: they are logged if they are to name a version of the artifacts with other rules of access.
@@ -107,7 +105,6 @@ def sync(
         if len(told) > LOGGED_AT_ONCE:
             context.log.info(f"{of.name}: told Dagster of {start + len(part):,} of {len(told):,} partitions")
     _log_unsettled(context, of, partitions, due, again, previews)
-    return len(told)
 
 
 def changed_versions(

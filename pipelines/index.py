@@ -245,12 +245,10 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
         if keeps_history():
             planned = [corpus for corpus, report in reports.items() if report.error is None]
             whole = [corpus for corpus in planned if not plans[corpus].plan.partial]
-            told = [
-                name for name in planned if _tell(context, run.indexer(name), plans[name], aid.previews, closed.visible)
-            ]
             for corpus in planned:
+                _tell(context, run.indexer(corpus), plans[corpus], aid.previews, closed.visible)
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
-            log_checks(context, aid, complete_checks(aid, closed, told).checks)
+            log_checks(context, aid, complete_checks(context.instance, aid, closed, planned).checks)
             inputs = {corpus: plans[corpus].inputs[PUBLISHED] for corpus in whole if closed.visible}
             log_asset_events(context, publications(context, aid, before, reports, inputs=inputs))
         if closed.held:
@@ -258,10 +256,10 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
         return Report(reports, unpublished=closed.unpublished)
 
 
-def _tell(context: dg.OpExecutionContext, indexer: Indexer, of: _Discovered, previews: bool, visible: bool) -> int:
-    """Log what Dagster does not know of a corpus; return of how many partitions."""
+def _tell(context: dg.OpExecutionContext, indexer: Indexer, of: _Discovered, previews: bool, visible: bool) -> None:
+    """Log what Dagster does not know of a corpus."""
     listed = of.listed if isinstance(of.plan, CorpusPlan) and not of.plan.partial else None
-    return sync(context, indexer, previews=previews, inputs=of.inputs, visible=visible, listed=listed)
+    sync(context, indexer, previews=previews, inputs=of.inputs, visible=visible, listed=listed)
 
 
 def _log_report(context: dg.OpExecutionContext, report: Report) -> None:

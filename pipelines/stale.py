@@ -13,15 +13,22 @@ from findingaid_dagster.assets import (
     FAILED_TAG,
     STORE_TAG,
     asset_key,
+    build_step,
     keys_in_use,
     known_failures,
     read_selected,
     store_tag,
 )
-from findingaid_dagster.internals.events import ENDED, failed_attempts, last_sign
+from findingaid_dagster.internals.events import ENDED, failed_attempts, has_unsuccessful_step, last_sign
 from findingaid_dagster.internals.partitions import awaited_partitions
 
+LOOKED_BACK = 20
+"""Most runs of assets since the last run of the job of which one may have been cut short."""
+
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+CUT_SHORT = [*ENDED, *UNFINISHED]
+"""States of runs that did not succeed: Dagster keeps one as started whose process was killed."""
 
 SILENT_SECONDS = 300
 """Seconds without an event after which a run that holds no lease counts as killed.
@@ -55,15 +62,25 @@ def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition | None, ai
 def is_left_undone(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: FindingAid) -> bool:
     """Check whether a run was killed, or lost its store, before it had published and told Dagster what it had built.
 
-    A version that was rolled back is not, nor one for which the last run of the job failed by name, as by a check.
+    It was the last run of the job, or a later one of assets. A version that was rolled back is not left undone, nor one
+    for which the last run of the job failed by name, as by a check.
     """
     if not aid.store.exists() or aid.publisher.withdrawn() or Leases(aid.store).held():
         return False
-    ours = dg.RunsFilter(job_name=job.name, tags={STORE_TAG: job.run_tags[STORE_TAG]})
-    last = [record.dagster_run for record in instance.get_run_records(ours, limit=1)]
-    if any(run.tags.get(FAILED_TAG) for run in last):
+    ours = {STORE_TAG: job.run_tags[STORE_TAG]}
+    last = instance.get_run_records(dg.RunsFilter(job_name=job.name, tags=ours), limit=1)
+    if any(record.dagster_run.tags.get(FAILED_TAG) for record in last):
         return False
-    return any(run.status in {*ENDED, *UNFINISHED} for run in last) or not aid.publisher.current()
+    if any(record.dagster_run.status in CUT_SHORT for record in last) or not aid.publisher.current():
+        return True
+    since = last[0].update_timestamp if last else None
+    after = dg.RunsFilter(tags=ours, statuses=CUT_SHORT, updated_after=since)
+    later = [record.dagster_run for record in instance.get_run_records(after, limit=LOOKED_BACK)]
+    unnamed = [run.run_id for run in later if not run.tags.get(FAILED_TAG)]
+    if not unnamed or run_under_way(instance, None, aid):
+        return False
+    steps = list(map(build_step, aid.corpora))
+    return any(has_unsuccessful_step(instance, run_id, steps) for run_id in unnamed)
 
 
 def unseen(aid: FindingAid) -> str:

@@ -19,6 +19,7 @@ from dagster._core.events import (
     StepMaterializationData,
 )
 from dagster._core.execution.plan.step import ExecutionStep
+from dagster._core.execution.stats import StepEventStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster_shared.record import replace
 
@@ -210,6 +211,12 @@ def last_sign(instance: dg.DagsterInstance, record: dg.RunRecord) -> float:
     return max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in events)])
 
 
+def has_unsuccessful_step(instance: dg.DagsterInstance, run_id: str, steps: Sequence[str]) -> bool:
+    """Return whether a run began one of these steps, and it did not succeed."""
+    found = instance.get_run_step_stats(run_id, list(steps))
+    return any(step.status is not StepEventStatus.SUCCESS for step in found)
+
+
 def check_target(
     instance: dg.DagsterInstance, asset: dg.AssetKey
 ) -> AssetCheckEvaluationTargetMaterializationData | None:
@@ -234,6 +241,16 @@ def latest_evaluation(
         if evaluation := _evaluation(record):
             return replace(evaluation, target_materialization_data=target)
     return None
+
+
+def is_evaluated(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, target: AssetCheckEvaluationTargetMaterializationData | None
+) -> bool:
+    """Return whether the latest evaluation of a check is of this materialization, or there is none to evaluate."""
+    for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
+        if target and (evaluation := _evaluation(record)):
+            return record.run_id == target.run_id or evaluation.target_materialization_data == target
+    return target is None
 
 
 def show_as_evaluated(instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation) -> None:

@@ -483,6 +483,29 @@ def test_checks_are_evaluated_of_what_the_command_line_indexed(location: Locatio
     assert len(location.index().get_asset_check_evaluations()) == 0
 
 
+@pytest.mark.parametrize("module", ["pipelines.index", "assets.corpus"])
+def test_checks_are_evaluated_after_a_run_that_was_killed_before_it_had_logged_them(
+    location: Location, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+
+    def killed(*arguments: object) -> None:
+        raise RuntimeError
+
+    run = location.index if module == "pipelines.index" else location.materialize_published
+    with monkeypatch.context() as patch:
+        patch.setattr(f"findingaid_dagster.{module}.log_checks", killed)
+        assert not run().success
+    assert location.all_fresh()
+    assert evaluated(location) == set()
+
+    assert location.index().success
+
+    assert evaluated(location) == {check.name for check in checks_of(location.aid.corpora["docs"])}
+    assert len(location.index().get_asset_check_evaluations()) == 0
+
+
 def test_checks_are_evaluated_after_runs_at_once(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run that began last ends before the other one has logged its records."""
     location.begin()

@@ -60,6 +60,8 @@ def materialize_changed(location: Location) -> dg.ExecuteInProcessResult:
         ("changed_sources", "artifact", Location.index, index),
         ("observe_sources", "artifact", Location.index, index),
         ("changed_sources", "bucket", Location.index, index),
+        ("changed_sources", "bucket", Location.materialize_published, corpus),
+        ("observe_sources", "artifact", Location.materialize_published, corpus),
         ("changed_sources", "artifact", materialize_changed, corpus),
         ("observe_sources", "artifact", materialize_changed, corpus),
     ],
@@ -95,6 +97,26 @@ def test_another_run_is_due_after_one_that_was_killed_when_it_had_published(
     assert location.failed() == set()
     assert location.all_fresh()
     assert not look(location, found.cursor, sensor).run_requests
+
+
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+def test_no_run_is_due_after_one_that_published_before_an_asset_of_a_team_failed(
+    location: Location, sensor: str
+) -> None:
+    published = dg.AssetKey(["docs", "published"])
+
+    @dg.asset(deps=[published])
+    def digest() -> None:
+        raise RuntimeError
+
+    location.begin()
+    definitions = dg.Definitions.merge(location.definitions, dg.Definitions(assets=[digest]))
+    change(location.cli.docs / "ledger.md", "edit", 1)
+    job = definitions.resolve_implicit_global_asset_job_def()
+    assets = [published, dg.AssetKey("digest")]
+    assert not job.execute_in_process(instance=location.instance, asset_selection=assets, raise_on_error=False).success
+
+    assert not look(location, sensor=sensor).run_requests
 
 
 @pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
