@@ -30,6 +30,14 @@ ENTITY = re.compile(r"&#?\w+;")
 
 TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9]*)")
 
+SHOWN = re.compile(
+    r"\s(?:alt|caption|description|heading|label|summary|title)\s*=\s*([\"'])(.*?)\1", re.DOTALL | re.IGNORECASE
+)
+"""Attributes of HTML, and of the components of MDX, whose values are words for readers."""
+
+UNREAD = frozenset({"iframe", "nav", "script", "style"})
+"""Tags whose attributes are not for readers."""
+
 INLINE = frozenset(
     """
     a abbr b bdi bdo big cite code data del dfn em font i ins kbd mark q rb ruby s samp small span strong sub sup time
@@ -88,7 +96,7 @@ DIRECTIVES = re.compile(
 """Images and link targets of reStructuredText."""
 
 SUBSTITUTED = re.compile(r"^[ \t]*\.\.[ ]+\|([^|\n]+)\|", re.MULTILINE)
-SUBSTITUTIONS = re.compile(r"^[ \t]*(?:\|[^|\s][^|\n]*\|[ \t]*)+$", re.MULTILINE)
+SUBSTITUTIONS = re.compile(r"^[ \t]*(?:\|[^|\s](?:[^|\n]*[^|\s])?\|[ \t]*)+$", re.MULTILINE)
 NAMES = re.compile(r"\|([^|\n]+)\|")
 """Names that are defined in reStructuredText, mostly of badges, and lines of nothing else."""
 
@@ -192,7 +200,7 @@ def _ruby(text: str) -> str:
 def _in_html(text: str, span: Span) -> Iterator[Edit]:
     anchors = list(ANCHOR.finditer(text, *span))
     beside = ANCHOR.sub("", text[slice(*span)]) if len(anchors) >= BAR else "words"
-    if WORD.search(HTML.sub("", beside)):
+    if WORD.search(HTML.sub(lambda found: _seen(found[0]) or "", beside)):
         yield from ((*match.span(), _seen(match[0])) for match in HTML.finditer(text, *span))
         yield from ((*match.span(), html.unescape(match[0])) for match in ENTITY.finditer(text, *span))
     else:
@@ -200,9 +208,14 @@ def _in_html(text: str, span: Span) -> Iterator[Edit]:
 
 
 def _seen(tag: str) -> str | None:
-    """Return what a reader sees of a tag or a comment: nothing, or a border between words."""
-    name = TAG.match(tag)
-    return "" if tag.startswith("<!--") or (name and name[1].lower() in INLINE) else None
+    """Return what a reader sees of a tag or a comment: the words of its attributes, nothing, or a border of words."""
+    found = TAG.match(tag)
+    name = found[1].lower() if found else ""
+    if "=" in tag and name and name not in UNREAD and not BADGE.search(tag):
+        words = " ".join(html.unescape(said[2]) for said in SHOWN.finditer(tag))
+        if WORD.search(words):
+            return f" {words} "
+    return "" if not name or name in INLINE else None
 
 
 def _navigates(block: Block) -> bool:
