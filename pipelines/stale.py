@@ -84,8 +84,11 @@ def is_left_undone(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Fin
 
 
 def unseen(aid: FindingAid) -> str:
-    """Return an addition to the message of a tick: readers do not see the newest records, and why; "" if they do."""
-    if not aid.store.exists() or aid.publisher.current():
+    """Return an addition to the message of a tick: readers do not see the newest records, and why.
+
+    "" if they do, or if a run is under way, which publishes what it builds.
+    """
+    if not aid.store.exists() or aid.publisher.current() or Leases(aid.store).held():
         return ""
     held = aid.publisher.withdrawn()
     why = "a rollback holds until publish_index" if held else "mend what the last run names, and run index"

@@ -154,6 +154,8 @@ def test_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could
         assert (found.skip_message or "").endswith(
             "; readers do not see the newest records: mend what the last run names, and run index"
         )
+        with Leases(location.aid.store).of_run("a run", location.aid.embedder.id, print).on("docs"):
+            assert "readers" not in (look(location, sensor=sensor).skip_message or "")
     for name in ("bad.md", "writer.md"):
         (location.cli.docs / name).unlink()
     assert location.index(allow_loss=True).success
