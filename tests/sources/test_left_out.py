@@ -220,6 +220,17 @@ def test_words_before_and_behind_the_end_of_a_page_stay_apart(kind: str) -> None
     assert convert(".docx", made, LIMIT).text.split()[-3:] == ["412", "300", "EUR"]
 
 
+def test_symbols_of_word_are_read_or_counted() -> None:
+    symbols = "".join(
+        f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>'
+        for font, code in (("Symbol", "F061"), ("Symbol", "62"), ("Icons", "F061"), ("Symbol", "F0FF1"))
+    )
+    payload = document(words_of(symbols))
+
+    assert convert(".docx", payload, LIMIT).text.endswith("αβ")
+    assert counted(".docx", payload) == {"symbols of a font that is not known, not read": 2}
+
+
 def test_words_in_an_element_that_nobody_knows_are_counted() -> None:
     payload = document(words_of(f"<w:novel>{RUN('three lost words')}</w:novel>"))
 

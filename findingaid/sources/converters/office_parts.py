@@ -224,6 +224,8 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _flatten_tables(root)
         _fill_rows(root)
         _drop_pictures(root, related, made)
+        if unknown := _unknown_symbols(root):
+            made.notes.append(Note("left_out", "symbols of a font that is not known, not read", unknown))
         _mark_chunks(root, related, parts, made)
     _write_marks(root)
     made.texts.append((what, list(_runs(root))))
@@ -299,6 +301,14 @@ def _write_choices(root: Any) -> None:
         field = next(choices.iterancestors(f"{W}r"), None)
         if field is not None and chosen.isdecimal() and int(chosen) < len(entries):
             field.addprevious(_run(root, entries[int(chosen)]))
+
+
+def _unknown_symbols(root: Any) -> int:
+    """Return the number of symbols that the converter leaves out, since it does not know their place in their font."""
+    from mammoth.docx.dingbats import dingbats
+
+    codes = ((found.get(f"{W}font"), int(found.get(f"{W}char", "0"), 16)) for found in root.iter(f"{W}sym"))
+    return sum((font, code) not in dingbats and (font, code - 0xF000) not in dingbats for font, code in codes)
 
 
 def _write_formulas(root: Any) -> None:
