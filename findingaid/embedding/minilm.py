@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -89,6 +90,10 @@ def check_digest(path: Path, wanted: str) -> None:
         )
 
 
+NOT_SEEN = re.compile("[\x0b\x0c\x1c-\x1f\x85]+")
+"""Characters at which Python splits, and which BERT leaves out, so that the words around them are one."""
+
+
 class WordCounts(dict[str, int]):
     """Cache of the token count of each word.
 
@@ -106,7 +111,7 @@ class WordCounts(dict[str, int]):
         return count
 
     def total(self, text: str) -> int:
-        return sum(map(self.__getitem__, text.split()))
+        return sum(map(self.__getitem__, NOT_SEEN.sub("", text).split()))
 
 
 ID = f"{MODEL}@{WEIGHTS_SHA256[:12]}"
