@@ -20,7 +20,7 @@ TESTS := not slow
 # The tests start hundreds of processes, each of which would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: index test test-slow test-dagster cases lint dev bench readme docs release
+.PHONY: index test test-slow test-release test-dagster cases lint dev bench readme docs release
 
 # Run the main job on real input (this project's documents and the installed packages), and search what it made. The
 # documents come first and take less than a minute.
@@ -35,7 +35,11 @@ test: $(VENV)/.installed
 	$(PYTEST) -m "$(TESTS)"
 
 test-slow: $(VENV)/.installed build/loaders
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not release"
+
+# What a release needs, and not each change: its kind is tested once by the targets above.
+test-release: $(VENV)/.installed build/loaders
+	$(PYTEST) -m release
 
 # The code location with the oldest and the newest Dagster that pyproject.toml allows, in place of the one of constraints.txt.
 test-dagster: $(VENV)/.installed

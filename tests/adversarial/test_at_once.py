@@ -104,6 +104,7 @@ def test_runs_purges_decisions_and_readers_at_once_lose_and_show_nothing(tmp_pat
     assert_all_is_well(config, told, tmp_path / "clean")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_runs_purges_decisions_and_readers_at_once_on_object_storage_lose_and_show_nothing(
     tmp_path: Path, bucket: Bucket, seed: int

@@ -68,6 +68,7 @@ def queued(cli: Cli, broker: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
         worker.wait()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_batches_on_a_celery_worker_write_one_store(queued: Location) -> None:
     done = run_cli("job", "execute", "-f", LOCATION, "-j", "index")

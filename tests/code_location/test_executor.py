@@ -188,6 +188,7 @@ def test_workers_in_their_own_processes_write_one_store(many: Location) -> None:
     assert set(paid(many).values()) == {1}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_at_most_its_batch_is_paid_again(many: Location) -> None:
     (many.cli.folder / "deadly").write_text("poison")
@@ -202,6 +203,7 @@ def test_a_killed_worker_is_replaced_and_at_most_its_batch_is_paid_again(many: L
     assert 0 < len(twice) <= 2 * BATCH_ARTIFACTS
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_batch_that_kills_every_worker_is_named_and_the_rest_is_published(many: Location) -> None:
     (many.cli.folder / "deadly").write_text("poison")
@@ -243,6 +245,7 @@ def steps(location: Location) -> int:
     return sum(step.step_key.startswith("batch") for step in found)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAIServer) -> None:
     calls = 8
@@ -259,6 +262,7 @@ def test_a_budget_holds_over_all_steps_of_a_run(asking: Location, server: OpenAI
     assert asking.aid.status()[0].synopses == {"ok": calls, "pending": STEPS * BATCH - calls}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_endpoint_that_is_down_costs_few_tries_in_all_steps_of_a_run(asking: Location, server: OpenAIServer) -> None:
     asking.cli.settings["synthesizer"]["concurrency"] = 1

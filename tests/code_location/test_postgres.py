@@ -44,6 +44,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch, postgres: Server) -> Ite
     yield from open_location(cli, monkeypatch, yaml.safe_dump(settings))
 
 
+@pytest.mark.release
 def test_a_thousand_artifacts_have_their_versions_and_a_rerun_logs_nothing(location: Location) -> None:
     """More than a batch of artifacts, and more than one of events."""
     for number in range(1_100):

@@ -113,6 +113,7 @@ def test_a_killed_actor_is_replaced_and_its_batch_built_again(many: Cli, cluster
     assert records(aid) == built_here(many)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_batch_that_kills_every_actor_is_named_and_the_rest_is_published(many: Cli, cluster: Any) -> None:
     (many.folder / "deadly").touch()
@@ -132,6 +133,7 @@ def test_a_batch_that_kills_every_actor_is_named_and_the_rest_is_published(many:
     assert docs(healed).new == len(WITH_IT)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_batch_of_a_killed_node_is_built_on_another(many: Cli, cluster: Any) -> None:
     (many.folder / "hold").touch()
@@ -152,6 +154,7 @@ def test_the_batch_of_a_killed_node_is_built_on_another(many: Cli, cluster: Any)
     assert records(aid) == built_here(many)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_work_of_a_killed_driver_is_finished_by_the_next_run(many: Cli, cluster: Any) -> None:
     (many.folder / "hold").touch()
@@ -173,6 +176,7 @@ def test_the_work_of_a_killed_driver_is_finished_by_the_next_run(many: Cli, clus
     assert records(aid) == built_here(many)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_store_on_s3_is_written_by_all_workers(many: Cli, cluster: Any, bucket: Bucket) -> None:
     many.settings |= {"store": bucket.uri, "storage_options": bucket.options}
@@ -186,6 +190,7 @@ def test_a_store_on_s3_is_written_by_all_workers(many: Cli, cluster: Any, bucket
     assert records(aid) == built_here(many)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_budget_holds_over_all_workers(many: Cli, cluster: Any, server: OpenAIServer) -> None:
     many.settings |= {"synthesizer": openai(server), "budget": {"calls": 10}}
@@ -197,6 +202,7 @@ def test_a_budget_holds_over_all_workers(many: Cli, cluster: Any, server: OpenAI
     assert docs(report).pending == COUNT - 10
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_rate_limit_holds_over_all_workers(many: Cli, cluster: Any, server: OpenAIServer) -> None:
     many.settings["synthesizer"] = openai(server, requests_per_minute=600, concurrency=8)
@@ -208,6 +214,7 @@ def test_a_rate_limit_holds_over_all_workers(many: Cli, cluster: Any, server: Op
     assert time.monotonic() - began >= (COUNT - 1) * 60 / 600  # each worker by itself would take half of that
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_index_job_of_dagster_builds_on_ray(many: Cli, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.location import open_location
@@ -242,6 +249,7 @@ def test_more_than_any_node_has_is_one_line(many: Cli, cluster: Any, monkeypatch
         on_ray(many, cluster, cpus=64).index()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("open_run", "message"),

@@ -19,7 +19,7 @@ from tests.conftest import Cli, text_about
 from tests.support.deployment import until
 from tests.support.serving import listens
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 WORDS = ("The", " ferry", " leaves", " at", " nine.")
 SENTENCE = "".join(WORDS)

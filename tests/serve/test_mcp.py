@@ -645,6 +645,7 @@ def inspector(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "node_modules" / ".bin" / "mcp-inspector-cli")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("CI") and not shutil.which("npm"), reason="needs npm")
 def test_the_official_inspector_lists_and_calls_tools(cli: Cli, inspector: str, tmp_path: Path) -> None:

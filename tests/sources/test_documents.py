@@ -851,6 +851,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_indexed(tmp_path: Path, mon
     assert Files(tmp_path).payload("a.txt") == b"one edition"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_large_file_is_refused_or_indexed_as_the_limit_says(
     make_aid: Callable[..., FindingAid], tmp_path: Path

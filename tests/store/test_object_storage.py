@@ -111,6 +111,7 @@ def test_a_new_process_needs_no_more_than_the_variables_of_aws(remote: Cli, buck
         assert [hit["artifact_id"] for hit in json.loads(done.stdout)] == ["ledger.md", "ledger.md"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_readers_go_back_and_forth(remote: Cli) -> None:
     remote.run("index")
@@ -179,6 +180,7 @@ def cut_manifests(bucket: Bucket, table: str) -> None:
         cut(bucket, key)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "harm"),
@@ -260,6 +262,7 @@ def test_two_processes_that_index_at_once_lose_nothing_and_double_nothing(
         assert len(rows) == 3 * 20
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_runs_that_bring_fields_at_once_lose_nothing(bucket: Bucket) -> None:
     come_through_together(lambda: Store(bucket.uri, bucket.options))
@@ -281,6 +284,7 @@ def test_rows_that_were_written_before_a_field_was_widened_are_read_from_the_buc
     assert {row["year"] for row in years if row["artifact_id"] == "007.md"} == {"last"}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_bucket_that_is_not_there_is_one_line(remote: Cli) -> None:
     remote.settings["store"] = "s3://no-such-bucket/index"
@@ -289,6 +293,7 @@ def test_a_bucket_that_is_not_there_is_one_line(remote: Cli) -> None:
         assert "the bucket does not exist: create it, or correct `store`" in one_line(remote, *command)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_endpoint_that_refuses_is_one_line(remote: Cli) -> None:
     remote.run("index")
@@ -307,6 +312,7 @@ def test_plain_http_has_to_be_allowed(cli: Cli) -> None:
     assert "needs `allow_http: true`" in one_line(cli, "status")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_wrong_key_is_one_line(remote: Cli, bucket: Bucket) -> None:
     with refusing_keys(bucket):
@@ -314,6 +320,7 @@ def test_a_wrong_key_is_one_line(remote: Cli, bucket: Bucket) -> None:
             assert "check the key in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in one_line(remote, *command)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_storage_that_refuses_is_never_taken_for_damage(
     remote_aid: Callable[[], FindingAid], bucket: Bucket, source: MemorySource

@@ -164,7 +164,10 @@ ECHOES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [in_the_environment, in_the_file, of_a_corpus])
+@pytest.mark.parametrize(
+    "given",
+    [in_the_environment, *(pytest.param(given, marks=pytest.mark.release) for given in (in_the_file, of_a_corpus))],
+)
 def test_a_key_is_in_nothing_that_is_said_logged_or_kept(
     tmp_path: Path, server: OpenAIServer, given: Callable[[Project], None]
 ) -> None:
