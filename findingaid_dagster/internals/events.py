@@ -237,20 +237,15 @@ def latest_evaluation(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, target: AssetCheckEvaluationTargetMaterializationData | None
 ) -> dg.AssetCheckEvaluation | None:
     """Return the latest evaluation of a check, as one of this materialization; None if it was never evaluated."""
-    for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
-        if evaluation := _evaluation(record):
-            return replace(evaluation, target_materialization_data=target)
-    return None
+    found = _evaluation(_last_evaluated(instance, check))
+    return replace(found, target_materialization_data=target) if found else None
 
 
 def is_evaluated(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, target: AssetCheckEvaluationTargetMaterializationData | None
 ) -> bool:
     """Return whether the latest evaluation of a check is of this materialization, or there is none to evaluate."""
-    for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
-        if target and (evaluation := _evaluation(record)):
-            return record.run_id == target.run_id or evaluation.target_materialization_data == target
-    return target is None
+    return target is None or _is_of(_last_evaluated(instance, check), target)
 
 
 def show_as_evaluated(instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation) -> None:
@@ -260,13 +255,23 @@ def show_as_evaluated(instance: dg.DagsterInstance, evaluation: dg.AssetCheckEva
     """
     check, target = evaluation.asset_check_key, evaluation.target_materialization_data
     shown = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
-    found = _evaluation(shown) if shown else None
-    if found and target and shown and shown.run_id != target.run_id and found.target_materialization_data != target:
+    if target and _evaluation(shown) and not _is_of(shown, target):
         instance.report_runless_asset_event(evaluation)
 
 
-def _evaluation(record: AssetCheckExecutionRecord) -> dg.AssetCheckEvaluation | None:
-    event = record.event.dagster_event if record.event else None
+def _last_evaluated(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> AssetCheckExecutionRecord | None:
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK)
+    return next(filter(_evaluation, history), None)
+
+
+def _is_of(record: AssetCheckExecutionRecord | None, target: AssetCheckEvaluationTargetMaterializationData) -> bool:
+    """Return whether Dagster shows a materialization as evaluated by this execution of a check."""
+    found = _evaluation(record)
+    return bool(record and found and (record.run_id == target.run_id or found.target_materialization_data == target))
+
+
+def _evaluation(record: AssetCheckExecutionRecord | None) -> dg.AssetCheckEvaluation | None:
+    event = record.event.dagster_event if record and record.event else None
     found = event.event_specific_data if event else None
     return found if isinstance(found, dg.AssetCheckEvaluation) else None
 
