@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -138,7 +138,11 @@ def _without_other_sections(
     """Leave out places of claims in another section than the question asks about, and claims without another place."""
     terms = salient(query, lexical).keys()
     places = [(i, place) for i, claim in enumerate(claims) if claim.words & terms for place in claim.places]
-    headings = headings_of(reader.artifacts({place.artifact_id for _, place in places}))
+    stated = Counter([*(place.artifact_id for _, place in places), *(quote.artifact_id for quote in quotes)])
+    several = {place.artifact_id for _, place in places if stated[place.artifact_id] > 1}
+    if not several:  # a statement is left out for another one of its artifact
+        return list(claims)
+    headings = headings_of(reader.artifacts(several))
     statements = []
     for i, place in places:
         claim, key = claims[i], (claims[i].corpus, place.artifact_id)

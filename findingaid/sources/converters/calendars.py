@@ -48,7 +48,7 @@ WORD = re.compile(r"\w+")
 BASE64 = frozenset({"B", "BASE64"})
 
 ANSWERS = frozenset({"ACCEPTED", "DECLINED", "TENTATIVE", "DELEGATED"})
-"""What somebody who was invited has answered."""
+"""Answers to an invitation."""
 
 
 def convert_calendar(payload: bytes, max_bytes: int) -> Converted:
