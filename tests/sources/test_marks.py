@@ -7,9 +7,13 @@ import io
 from collections.abc import Callable
 
 import docx
+import matplotlib
 import pptx
 import pytest
 import xlsxwriter
+from fontTools import ttLib
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.sources.converters.convert import convert
@@ -193,3 +197,42 @@ def test_a_turned_line_of_a_pdf_has_no_raised_digits(turned: int) -> None:
 
     assert "WW12 WW" in text
     assert not set(text) & set("¹²")
+
+
+def test_a_number_behind_a_comma_is_not_raised_in_a_font_without_heights() -> None:
+    """LibreOffice embeds such fonts, and each character is as low as its own lines."""
+    font = ttLib.TTFont(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSerif.ttf")
+    heights, metrics = font["hhea"], font["OS/2"]
+    heights.ascent = metrics.sTypoAscender = metrics.usWinAscent = 1500
+    heights.descent = metrics.sTypoDescender = metrics.usWinDescent = 0
+    written = io.BytesIO()
+    font.save(written)
+    written.seek(0)
+    pdfmetrics.registerFont(TTFont("DejaVuSerif", written))
+    made = io.BytesIO()
+    canvas = Canvas(made)
+    canvas.setFont("DejaVuSerif", 12)
+    canvas.drawString(50, 400, "12,50 EUR; g22")
+    canvas.setFont("DejaVuSerif", 7)
+    canvas.drawString(50 + pdfmetrics.stringWidth("12,50 EUR; g22", "DejaVuSerif", 12), 405, "3")
+    canvas.save()
+    assert convert(".pdf", made.getvalue(), LIMIT).text == "12,50 EUR; g22³"
+
+
+@pytest.mark.parametrize("shown", [0, 90, 180, 270])
+@pytest.mark.parametrize("turned", [0, 90, 180, 270])
+def test_lines_of_a_turned_page_are_read_from_the_first_to_the_last(turned: int, shown: int) -> None:
+    made = io.BytesIO()
+    canvas = Canvas(made)
+    canvas.setPageRotation(shown)
+    canvas.translate(300, 400)
+    canvas.rotate(turned)
+    for i, line in enumerate(["The pump", "is serviced", "every June."]):
+        canvas.drawString(0, -20 * i, line)
+    canvas.rotate(90)
+    canvas.drawString(0, 250, "a stamp")
+    canvas.save()
+
+    text = convert(".pdf", made.getvalue(), LIMIT).text
+
+    assert "The pump is serviced every June." in " ".join(text.split())

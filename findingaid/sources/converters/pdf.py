@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
@@ -31,6 +33,9 @@ SMALLER, HIGHER = 0.9, 0.15
 FEW_CHARACTERS = 50
 IMAGE_SHARE = 0.5
 """A page with fewer characters, and with images on more than this share of it, is a scan with a stamp or a number."""
+
+SAMPLED = 64
+"""Minimum number of characters (where a page has as many) whose directions say which way up its text is."""
 
 XFA_FORMS = (2, 3)
 """Types of forms that PDFium tells of, and does not read."""
@@ -91,8 +96,8 @@ class _Page(NamedTuple):
 def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
     import pypdfium2
 
-    with closing(document[i]) as page, closing(page.get_textpage()) as textpage:
-        text = page_text(_with_raised(textpage))
+    with closing(document[i]) as page:
+        text = page_text(_upright(page))
         fields, comments = _annotations(document, page)
         added = [line for line in fields if line not in text.split("\n")]
         scanned = False
@@ -110,8 +115,30 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
         return _Page(text, scanned, comments)
 
 
+def _upright(page: Any) -> str:
+    """Return the text of a page in the order in which it is read when most of its characters stand upright."""
+    from pypdfium2 import raw
+
+    with closing(page.get_textpage()) as textpage:
+        n_characters = textpage.count_chars()
+        step = max(1, n_characters // SAMPLED)
+        angles = [raw.FPDFText_GetCharAngle(textpage, at) for at in range(0, n_characters, step)]
+        quarters = Counter(round(2 * angle / math.pi) % 4 for angle in angles if angle >= 0)
+        shown = page.get_rotation()
+        upright = 90 * quarters.most_common(1)[0][0] if quarters else shown
+        if upright == shown:
+            return _with_raised(textpage)
+    page.set_rotation(upright)  # PDFium reads lines that run downwards from the left to the right, the last one first
+    with closing(page.get_textpage()) as textpage:
+        text = _with_raised(textpage)
+    page.set_rotation(shown)
+    return text
+
+
 def _with_raised(textpage: Any) -> str:
     """Return the text of a page, with digits in raised characters that are smaller and higher than the sign before."""
+    import ctypes
+
     from pypdfium2 import raw
 
     def box(at: int) -> tuple[float, float, float, float]:
@@ -119,13 +146,19 @@ def _with_raised(textpage: Any) -> str:
         found: tuple[float, float, float, float] = textpage.get_charbox(index, loose=True) if index >= 0 else (0,) * 4
         return found
 
+    def base_line(at: int) -> float:
+        x, y = ctypes.c_double(), ctypes.c_double()
+        raw.FPDFText_GetCharOrigin(textpage, raw.FPDFText_GetCharIndexFromTextIndex(textpage, at), x, y)
+        return y.value
+
     def shown(found: re.Match[str]) -> str:
         _, bottom, right, top = box(found.start())
         size = top - bottom
 
         def is_raised(at: int) -> bool:
             x, low, _, high = box(at)
-            return high - low < SMALLER * size and low > bottom + HIGHER * size and x > right - HIGHER * size
+            higher = base_line(at) > base_line(found.start()) + HIGHER * size
+            return higher and high - low < SMALLER * size and x > right - HIGHER * size
 
         if not is_raised(found.end() - 1):
             return found[0]
