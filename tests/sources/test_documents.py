@@ -869,3 +869,21 @@ def test_a_large_file_is_refused_or_indexed_as_the_limit_says(
     assert (failure.artifact_id, failure.kind) == ("large.txt", "too_large")
     assert "more than source.max_bytes = 20,000,000: exclude it or raise the limit" in failure.message
     assert (indexed.records, list(indexed.failed)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("```sh\nls", "```sh\nls\n```"),
+        ("~~~~\n~~~\nls", "~~~~\n~~~\nls\n~~~~"),
+        ("```\nls\n````\nthen", "```\nls\n````\nthen"),
+        ("``` a ``` b", "``` a ``` b"),
+    ],
+)
+def test_a_block_of_code_that_a_cell_leaves_open_ends_with_the_cell(cell: str, shown: str) -> None:
+    made = notebook(("markdown", cell), ("markdown", "# Next"))
+
+    found = convert_document("a.ipynb", made, LIMIT)
+
+    assert found is not None
+    assert found.text == f"{shown}\n\n# Next"

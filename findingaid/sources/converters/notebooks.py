@@ -12,6 +12,9 @@ from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
 
+FENCE = re.compile("[ ]{0,3}(`{3,}(?=[^`]*$)|~{3,})")
+"""Beginning of a block of code."""
+
 
 def convert_notebook(payload: bytes, max_bytes: int) -> Converted:
     """Join the cells of a notebook. markitdown would refuse all of it for one that is damaged."""
@@ -43,7 +46,20 @@ def _cell(cell: Any, language: str) -> str | None:
             text = "".join(source)
         case _:
             return None
-    if kind == "markdown" or not text.strip():
+    if kind == "markdown":
+        return _with_closed_fence(text)
+    if not text.strip():
         return text
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
     return f"{fence}{language if kind == 'code' else ''}\n{text}\n{fence}"
+
+
+def _with_closed_fence(text: str) -> str:
+    """Return Markdown whose last block of code ends with it, as in the notebook, and not in a later cell."""
+    fence = ""
+    for line in text.splitlines():
+        if not fence and (found := FENCE.match(line)):
+            fence = found[1]
+        elif fence and set(line.strip()) == {fence[0]} and len(line.strip()) >= len(fence):
+            fence = ""
+    return f"{text}\n{fence}" if fence else text
