@@ -45,6 +45,7 @@ LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
 TABLE = re.compile(r"^(?:[ \t]*\|.*\|[ \t\r]*(?:\n|\Z))+", re.MULTILINE)
 RULE = re.compile(r"(?=[^-]*-)[\s|:-]*")
 CELL_END = re.compile(r"(?<!\\)\|")
+BOLD = re.compile(r"(\*\*|__)(.+)\1")
 LINE = re.compile(r"[^\r\n]+")
 WHOLE_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
@@ -171,7 +172,8 @@ def _last_rows(before: str) -> list[str]:
 
 
 def _row(line: str) -> Sequence[str]:
-    return [cell.replace("\\|", "|") for cell in CELL_END.split(line.strip().removeprefix("|").removesuffix("|"))]
+    cells = (cell.strip() for cell in CELL_END.split(line.strip().removeprefix("|").removesuffix("|")))
+    return [(bold[2] if (bold := BOLD.fullmatch(cell)) else cell).replace("\\|", "|") for cell in cells]
 
 
 def _statement(columns: Sequence[str], cells: Sequence[str]) -> str:

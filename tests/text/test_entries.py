@@ -31,6 +31,11 @@ VALUES = {
         ("name;cost\nAnn;1,20\n", "text/csv", {"Ann;1,20": "name: Ann; cost: 1,20"}),
         ("name\tcost\r\nAnn\t3\r\n", "text/tab-separated-values", {"Ann\t3": "name: Ann; cost: 3"}),
         (TABLE, "text/markdown", ROWS),
+        (
+            "| **item** | amount |\n| --- | --- |\n| __Pipe__ | ~~3~~ **4** |\n",
+            "text/markdown",
+            {"| __Pipe__ | ~~3~~ **4** |": "item: Pipe; amount: ~~3~~ **4**"},
+        ),
         (YAML, "application/yaml", VALUES),
         ('{\n  "night": "22:30",\n  "all": {\n', "application/json", {'  "night": "22:30",': "night: 22:30"}),
         (

@@ -83,8 +83,21 @@ class EvidenceSet:
         """Quotes that may answer the query, or add to the answer: best first, and of those in `dated` the newest."""
         if not self.quotes or self.quotes[0].relevance < REFUSED:
             return []
-        others = [quote for quote in self.quotes if quote not in self.dated]
+        others = [quote for quote in self.quotes if quote not in self.dated and not self._is_of_another_row(quote)]
         return [*self.dated, *(quote for quote in others if quote.relevance >= BESIDE * self.quotes[0].relevance)]
+
+    def _is_of_another_row(self, quote: Quote) -> bool:
+        """Return whether a quote is a row of the text of the best one with only a part of the question's words in that.
+
+        It says of another thing what is asked for: the price of a pump is no answer about another pump.
+        """
+        best = self.quotes[0]
+        if not (quote.is_entry and best.is_entry) or (quote.corpus, quote.artifact_id) != (
+            best.corpus,
+            best.artifact_id,
+        ):
+            return False
+        return quote.words & self.terms.keys() < best.words & self.terms.keys()
 
     @cached_property
     def dated(self) -> list[Quote]:

@@ -57,7 +57,7 @@ class Quote:
     `artifact_version` is the version of the artifact of which text[span] is `quote`; `text` is the same sentence
     without markup. `place` is that in a document, such as a page. `relevance` is the estimated probability that it
     answers the question. `date` is the day that the text gives as its own, in ISO 8601 format; "" if it gives none.
-    `headings` are those above it.
+    `headings` are those above it. `is_entry`: it is a row of a table or a named value, not a sentence.
     """
 
     quote_id: str
@@ -75,6 +75,7 @@ class Quote:
     fresh_note: str = ""
     lexical: Lexical = field(default_factory=Lexical, repr=False)
     headings: Sequence[str] = field(default=(), repr=False)
+    is_entry: bool = False
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -107,6 +108,7 @@ class _Sentence(NamedTuple):
     span: Span
     headings: Sequence[str]
     before: str = ""
+    is_entry: bool = False
 
 
 def find_quotes(
@@ -201,6 +203,7 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         day[0] if (day := DAY.match(str(hit.metadata.get("date")))) else "",
         lexical=lexical,
         headings=sentence.headings,
+        is_entry=sentence.is_entry,
     )
 
 
@@ -236,7 +239,7 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
         span = (start + first, start + last)
         whole = not hit.span or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
         if whole and LETTERS.search(text) and len(text) <= LONGEST:
-            yield _Sentence(hit, text, span, above(span))
+            yield _Sentence(hit, text, span, above(span), is_entry=True)
 
 
 def _is_begin_of_line(raw: str, at: int) -> bool:

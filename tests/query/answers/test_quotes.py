@@ -161,6 +161,23 @@ def test_a_row_of_a_table_and_an_item_with_a_label_are_quoted(make: Callable[...
     assert item.text == "Password of the router: in the safe"
 
 
+def test_rows_about_other_things_are_not_quoted_beside_the_row_that_was_asked_for(
+    make: Callable[..., FindingAid],
+) -> None:
+    rows = "| Aro 12 | 1240 |\n| Holm 9 | 980 |\n| Berg 4 | 2210 |\n"
+    form = "|  |  |\n| --- | --- |\n| Tenant | Ann Berg |\n| Deposit | 19,000 SEK |\n"
+    text = f"# Pumps\n\n| Pump model | Price in euro |\n| --- | --- |\n{rows}\n# Tenancy\n\n{form}"
+    aid = make({"a.md": text})
+
+    def quoted(question: str) -> list[str]:
+        return [quote.text for quote in aid.answer(question).quotes]
+
+    assert quoted("What is the price of the Holm 9 pump?") == ["Pump model: Holm 9; Price in euro: 980"]
+    assert quoted("How much is the deposit?") == ["Deposit; 19,000 SEK"]
+    assert len(quoted("What is the price of the pumps in euro?")) == rows.count("\n")
+    assert len(quoted("What is the price of Holm 9 and of Berg 4?")) > 1
+
+
 CUT = {
     "text/csv": (
         "thing,price\nThe large copper pump for the old deep well,it costs 1 200 SEK with taxes\n",
