@@ -145,7 +145,8 @@ def test_a_row_of_word_that_begins_further_right_stays_below_its_headers() -> No
     further = row('<w:trPr><w:gridBefore w:val="2"/></w:trPr>', "North")
     table = f"<w:tbl {NAMES}>{row('', 'Day', 'Item', 'Region')}{further}</w:tbl>"
 
-    assert convert(".docx", document(table), LIMIT).text.endswith("| Day | Item | Region |\n|  | | North |")
+    text = convert(".docx", document(table), LIMIT).text
+    assert text.endswith("| Day | Item | Region |\n| --- | --- | --- |\n|  | | North |")
 
 
 @pytest.mark.parametrize(
@@ -274,6 +275,13 @@ def test_parts_of_a_users_own_xml_are_not_counted() -> None:
     own = '<x:comments xmlns:x="urn:own"><x:t>a word of mine</x:t></x:comments>'
 
     assert counted(".docx", document("", **{"customXml/item1.xml": own})) == {}
+
+
+@pytest.mark.parametrize(("place", "text"), [("8", "10\u2076"), ("0", "106"), ("-8", "106")])
+def test_a_digit_that_stands_higher_is_raised_in_another_way_of_word_to_say_so(place: str, text: str) -> None:
+    up = f'{RUN("10")}<w:r><w:rPr><w:position w:val="{place}"/></w:rPr><w:t>6</w:t></w:r>'
+
+    assert text in convert(".docx", document(words_of(up)), LIMIT).text
 
 
 @pytest.mark.parametrize(

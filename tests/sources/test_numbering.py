@@ -7,15 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import docx
+import pptx
 import pytest
 from docx.oxml import parse_xml
 
 from findingaid.sources.converters.convert import convert
 from findingaid.sources.converters.numbering import as_label
 from findingaid.text.markdown import headings
+from tests.support.documents import opendocument
 
 LIMIT = 1_000_000
 NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+SLIDE_NAMESPACE = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 
 
 def word(write: Callable[[Any], None], *levels: tuple[str, str, str], override: str = "") -> str:
@@ -171,3 +174,108 @@ def test_a_line_of_word_or_a_slide_that_begins_as_a_heading_of_markdown_is_none(
 
     assert not [*headings(convert(".pptx", packed.getvalue(), LIMIT).text)]
     assert not [*headings(word(lambda document: document.add_paragraph("# pip install this")))]
+
+
+NUMBERED = (
+    '<text:list-style style:name="L1">'
+    '<text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="."/>'
+    '<text:list-level-style-number text:level="2" style:num-format="a" style:num-prefix="(" style:num-suffix=")"/>'
+    '<text:list-level-style-number text:level="3" style:num-format="1" text:display-levels="3"/>'
+    '</text:list-style><text:list-style style:name="L2">'
+    '<text:list-level-style-bullet text:level="1" text:bullet-char="-"/></text:list-style>'
+    '<text:list-style style:name="L3">'
+    '<text:list-level-style-number text:level="1" style:num-format="I" text:start-value="4"/></text:list-style>'
+    '<style:style style:name="Plain" style:family="paragraph" style:list-style-name=""/>'
+    '<style:style style:name="Own" style:family="paragraph" style:parent-style-name="Plain"/>'
+    '<text:outline-style style:name="Outline">'
+    '<text:outline-level-style text:level="1" style:num-format="1"/>'
+    '<text:outline-level-style text:level="2" style:num-format="1" text:display-levels="2" style:num-suffix="."/>'
+    '<text:outline-level-style text:level="3" style:num-format=""/></text:outline-style>'
+)
+
+
+def items(*words: str, style: str = "L1", said: str = "") -> str:
+    """Return a list of OpenDocument. An item that begins with a sign of XML is what is in it, as it is."""
+    made = "".join(f"<text:list-item>{w if w[0] == '<' else f'<text:p>{w}</text:p>'}</text:list-item>" for w in words)
+    return f'<text:list text:style-name="{style}" {said}>{made}</text:list>'
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (items("one", "two"), ["1. one", "2. two"]),
+        (items("one") + "<text:p>x</text:p>" + items("two"), ["1. one", "x", "1. two"]),
+        (
+            items("one") + "<text:p>x</text:p>" + items("two", said='text:continue-numbering="true"'),
+            ["1. one", "x", "2. two"],
+        ),
+        (
+            items("one", said='xml:id="a"') + items("IV", style="L3") + items("two", said='text:continue-list="a"'),
+            ["1. one", "IV IV", "2. two"],
+        ),
+        (
+            items("<text:p>one</text:p>" + items("red", "<text:p>blue</text:p>" + items("deep")), "two"),
+            ["1. one", "(a) red", "(b) blue", "1.b.1 deep", "2. two"],
+        ),
+        (
+            items("one") + items("<text:p/>", f"{items('red')}", said='text:continue-numbering="true"'),
+            ["1. one", "2.", "(a) red"],
+        ),
+        (items("one", "two", style="L2"), ["* one", "* two"]),
+        (items("one", style="unknown"), ["* one"]),
+        (
+            '<text:list text:style-name="L1"><text:list-header><text:p>Head</text:p></text:list-header>'
+            '<text:list-item text:start-value="7"><text:p>seven<text:number>7</text:number></text:p></text:list-item>'
+            "</text:list>",
+            ["Head", "7. seven"],
+        ),
+        (
+            '<text:h text:outline-level="1">A</text:h><text:h text:outline-level="2">B</text:h>'
+            '<text:h text:outline-level="3">C</text:h><text:h text:outline-level="2" text:style-name="Own">D</text:h>'
+            '<text:h text:outline-level="2">E</text:h>'
+            '<text:h text:outline-level="1" text:is-list-header="true">F</text:h>'
+            + items(
+                '<text:h text:outline-level="1">G</text:h>', style="Outline", said='text:continue-numbering="true"'
+            ),
+            ["# 1 A", "## 1.1. B", "### C", "## D", "## 1.2. E", "# F", "# 2 G"],
+        ),
+    ],
+)
+def test_numbers_of_lists_and_headings_of_an_opendocument_are_shown(body: str, shown: list[str]) -> None:
+    text = convert(".odt", opendocument(f"<office:text>{body}</office:text>", NUMBERED), LIMIT).text
+
+    assert lines(text) == shown
+
+
+def test_numbered_lines_of_a_slide_have_the_numbers_that_are_shown() -> None:
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    for text, level, kind, start in [
+        ("one", 0, "arabicPeriod", 1),
+        ("deep", 1, "alphaLcParenR", 1),
+        ("deeper", 1, "alphaLcParenR", 1),
+        ("two", 0, "arabicPeriod", 1),
+        ("", 0, "arabicPeriod", 1),
+        ("three", 0, "arabicPeriod", 1),
+        ("deep again", 1, "alphaLcParenR", 1),
+        ("plain", 0, "", 1),
+        ("anew", 0, "arabicPeriod", 1),
+        ("four", 0, "romanUcParenBoth", 4),
+        ("five", 0, "romanUcParenBoth", 4),
+        ("unknown", 0, "thaiNumPeriod", 1),
+    ]:
+        paragraph = slide.placeholders[1].text_frame.add_paragraph()
+        paragraph.text, paragraph.level = text, level
+        if kind:
+            number = f'<a:buAutoNum {SLIDE_NAMESPACE} type="{kind}" startAt="{start}"/>'
+            paragraph._p.get_or_add_pPr().append(parse_xml(number))
+    made = io.BytesIO()
+    deck.save(made)
+
+    found = convert(".pptx", made.getvalue(), LIMIT)
+
+    assert lines(found.text) == [
+        *("1. one", "a) deep", "b) deeper", "2. two", "3. three", "a) deep again", "plain"),
+        *("1. anew", "(IV) four", "(V) five", "1. unknown"),
+    ]
+    assert not found.notes

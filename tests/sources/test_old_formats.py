@@ -23,7 +23,8 @@ BODY = (
     "<text:note-body><text:p>A footnote.</text:p></text:note-body></text:note>."
     "<office:annotation><text:p>remark</text:p></office:annotation> Its tail.</text:p>"
     "<text:list><text:list-item><text:p>one</text:p></text:list-item></text:list>"
-    "<table:table><table:table-row><table:table-cell><text:p>Item</text:p></table:table-cell></table:table-row>"
+    "<table:table><table:table-column/><table:table-header-rows><table:table-row>"
+    "<table:table-cell><text:p>Item</text:p></table:table-cell></table:table-row></table:table-header-rows>"
     "<table:table-row><table:table-cell><text:p>House</text:p></table:table-cell></table:table-row></table:table>"
     "</office:text>"
 )
@@ -37,6 +38,24 @@ def test_an_opendocument_text_is_markdown_without_deleted_text_and_comments() ->
         "## Install\n\nOf the ledger (A footnote.). Its tail.\n\n* one\n\n| Item |\n| --- |\n| House |"
     )
     assert [str(note) for note in found.notes] == ["comments, not read"]
+
+
+@pytest.mark.parametrize(
+    ("style", "heading"), [("Title", "# "), ("Own", "# "), ("Third", "### "), ("Loop", ""), ("Unknown", "")]
+)
+def test_a_paragraph_in_the_style_of_a_heading_is_one(style: str, heading: str) -> None:
+    styles = (
+        '<style:style style:name="Own" style:family="paragraph" style:parent-style-name="Title"/>'
+        '<style:style style:name="Third" style:family="paragraph" style:parent-style-name="Of_20_Third"/>'
+        '<style:style style:name="Of_20_Third" style:family="paragraph" style:default-outline-level="3"/>'
+        '<style:style style:name="Loop" style:family="paragraph" style:parent-style-name="Loop"/>'
+    )
+    body = f'<office:text><text:p text:style-name="{style}">House rules</text:p></office:text>'
+
+    found = convert_document("a.odt", opendocument(body, styles), LIMIT)
+
+    assert found is not None
+    assert found.text == f"{heading}House rules"
 
 
 def test_words_of_an_opendocument_that_only_touch_in_its_file_stay_apart() -> None:
@@ -55,8 +74,11 @@ def test_words_of_an_opendocument_that_only_touch_in_its_file_stay_apart() -> No
     assert found.text.split() == ["Before", "(First.", "Second.)", "Heron", "grey", "behind", "drawn", "end"]
 
 
-def test_a_raised_number_of_an_opendocument_does_not_become_part_of_the_number_before_it() -> None:
-    style = '<style:style style:name="T1" style:family="text"><style:text-properties style:text-position="super 58%"/>'
+@pytest.mark.parametrize("position", ["super 58%", "33% 58%"])
+def test_a_raised_number_of_an_opendocument_does_not_become_part_of_the_number_before_it(position: str) -> None:
+    style = (
+        f'<style:style style:name="T1" style:family="text"><style:text-properties style:text-position="{position}"/>'
+    )
     spans = (f'<text:span text:style-name="{name}">{words}</text:span>' for name, words in (("T1", "6"), ("T2", "7")))
     body = f"<office:text><text:p>10{''.join(spans)}</text:p></office:text>"
 
@@ -101,6 +123,11 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
         (rb"It rose.{\footnote By 3 metres.} End.}", "It rose. By 3 metres. End.", []),
         (rb"Body {\*\annotation Remark} end.}", "Body  end.", ["comments, not read"]),
         (rb"10{\super 6} of 10\super -3\nosupersub  on the 1{\super st}.}", "10⁶ of 10⁻³ on the 1st.", []),
+        (
+            rb"10{\super\f0\fs24 6} of 10\up8\loch 3\up0  and 1{\super\plain 2}{\up0 3}{\updnprop1 4}.}",
+            "10⁶ of 10³ and 1234.",
+            [],
+        ),
         (rb"{\uc0 10\super 6\nosupersub\column two\softline three}}", "10⁶\ntwo\nthree", []),
         (
             rb"Fee {\b\deleted\revauthdel1 2 {\i or} \{3\} }\deleted 4 \deleted0 5 \deleted1 6\plain  EUR.}",

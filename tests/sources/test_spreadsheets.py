@@ -12,7 +12,7 @@ import xlsxwriter
 
 from findingaid.errors import ReadError
 from findingaid.sources.converters.process import MEMORY_BYTES
-from findingaid.sources.converters.spreadsheets import cell_text, column_name
+from findingaid.sources.converters.spreadsheets import BINARY, cell_text, column_name
 from findingaid.sources.documents import WORKBOOKS, convert_document
 from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
@@ -206,7 +206,9 @@ def test_a_raised_number_of_a_cell_does_not_become_part_of_the_number_before_it(
     assert read(workbook(write))[0].endswith("| 10⁶ on the 1st of H2 |")
 
 
-@pytest.mark.parametrize(("position", "text"), [("super 58%", "10⁶"), ("sub 58%", "106")])
+@pytest.mark.parametrize(
+    ("position", "text"), [("super 58%", "10⁶"), ("33% 58%", "10⁶"), ("sub 58%", "106"), ("-33% 58%", "106")]
+)
 def test_a_raised_number_of_an_ods_does_not_become_part_of_the_number_before_it(position: str, text: str) -> None:
     style = f'<style:style style:name="up"><style:text-properties style:text-position="{position}"/></style:style>'
     payload = changed(
@@ -294,7 +296,7 @@ def test_old_and_open_workbooks_are_read() -> None:
     assert opened.startswith("## Sheet Insurance, row 2\n")
     assert rows in old
     assert rows in opened
-    assert notes == ["hidden sheets, not read"]
+    assert notes == [BINARY, "hidden sheets, not read"]
 
 
 def test_pages_and_tables_of_text_under_the_name_of_a_workbook_are_read() -> None:

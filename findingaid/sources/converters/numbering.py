@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 
 PLACE = re.compile("%([1-9])")
@@ -53,6 +54,41 @@ def as_label(number: int, kind: str) -> str:
     return KINDS.get(kind, str)(number) if 0 < number <= MOST or kind in {"decimalZero", "none"} else str(number)
 
 
+AUTOMATIC = re.compile("(arabic|alphaLc|alphaUc|romanLc|romanUc)(Period|ParenR|ParenBoth|Plain)")
+ON_SLIDES = {
+    "alphaLc": "lowerLetter",
+    "alphaUc": "upperLetter",
+    "romanLc": "lowerRoman",
+    "romanUc": "upperRoman",
+    "Period": "{}.",
+    "ParenR": "{})",
+    "ParenBoth": "({})",
+    "Plain": "{}",
+}
+"""Parts of the names by which PowerPoint calls its numbers, and how these are written."""
+
+
+def slide_labels(paragraphs: Iterable[Any]) -> Iterator[tuple[Any, str]]:
+    """Yield the numbered paragraphs of a text of a slide, each with its label. Empty ones have none."""
+    counted: dict[int, tuple[tuple[str, int], int]] = {}
+    for paragraph in paragraphs:
+        properties = paragraph.find(f"{A}pPr")
+        if next(paragraph.iter(f"{A}t"), None) is None:
+            continue
+        at = 0 if properties is None else integer(properties.get("lvl"), 0)
+        counted = {level: last for level, last in counted.items() if level <= at}
+        automatic = None if properties is None else properties.find(f"{A}buAutoNum")
+        if automatic is None:
+            counted.pop(at, None)
+            continue
+        kind = automatic.get("type", ""), integer(automatic.get("startAt"), 1)
+        before, number = counted.get(at, (None, 0))
+        counted[at] = kind, number + 1 if before == kind else kind[1]
+        found = AUTOMATIC.fullmatch(kind[0])
+        name, form = found.groups() if found else ("arabic", "Period")
+        yield paragraph, ON_SLIDES[form].format(as_label(counted[at][1], ON_SLIDES.get(name, "")))
+
+
 @dataclass
 class _Level:
     kind: str = "decimal"
@@ -66,7 +102,7 @@ class _Level:
         return cls(
             _value(element, "numFmt") or "decimal",
             _value(element, "lvlText"),
-            _integer(_value(element, "start"), 1),
+            integer(_value(element, "start"), 1),
             _value(element, "lvlRestart") != "0",
             element.find(f"{W}isLgl") is not None,
         )
@@ -109,12 +145,12 @@ class Numbering:
         self.abstract[number] = abstract
         self.levels[number] = {}
         for each in found:
-            at = _integer(each.get(f"{W}ilvl"), 0)
+            at = integer(each.get(f"{W}ilvl"), 0)
             self.levels[number][at] = _Level.of(each)
             linked[number, _value(each, "pStyle")] = at
         for override in element.iter(f"{W}lvlOverride"):
             if start := _value(override, "startOverride"):
-                self.restarted[number, _integer(override.get(f"{W}ilvl"), 0)] = _integer(start, 1)
+                self.restarted[number, integer(override.get(f"{W}ilvl"), 0)] = integer(start, 1)
 
     def label(self, paragraph: Any) -> str | None:
         """Return the label of a paragraph, and count it; None for one that is in no list, or has a bullet."""
@@ -124,7 +160,7 @@ class Numbering:
         number, at = self.of_styles.get(_value(properties, "pStyle"), ("", 0))
         own = properties.find(f"{W}numPr")
         if own is not None:
-            number, at = _value(own, "numId") or number, _integer(_value(own, "ilvl"), at)
+            number, at = _value(own, "numId") or number, integer(_value(own, "ilvl"), at)
         levels = self.levels.get(number, {})
         if at not in levels:
             return None
@@ -155,7 +191,7 @@ def _of_style(style: Any, styles: Mapping[Any, Any]) -> tuple[str, int] | None:
         properties = style.find(f"{W}pPr/{W}numPr")
         if properties is not None:
             if level is None and (given := _value(properties, "ilvl")):
-                level = _integer(given, 0)
+                level = integer(given, 0)
             if number := _value(properties, "numId"):
                 return number, level or 0
         style = styles.get(_value(style, "basedOn"))
@@ -167,5 +203,6 @@ def _value(element: Any, name: str) -> str:
     return "" if found is None else found.get(f"{W}val") or ""
 
 
-def _integer(text: str | None, default: int) -> int:
+def integer(text: str | None, default: int) -> int:
+    """Return the number that an attribute has, or the default for one that is missing or no number."""
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 10 else default

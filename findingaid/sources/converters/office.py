@@ -66,14 +66,16 @@ def convert_slides(payload: bytes, max_bytes: int) -> Converted:
 
 
 def _slides() -> Any:
-    """Return a converter of slides that ends a table by an empty line, and writes the points of charts of any kind."""
+    """Return a converter of slides that reads tables without a header too, and the points of charts of any kind."""
     import markitdown
 
     converter: Any = markitdown.converters.PptxConverter
 
     class Slides(converter):  # type: ignore[misc]
         def _convert_table_to_markdown(self, table: Any, **options: Any) -> str:
-            return f"\n{super()._convert_table_to_markdown(table, **options)}\n"
+            first, rule, *others = super()._convert_table_to_markdown(table, **options).strip().splitlines()
+            header = [first, rule] if table.first_row else [f"|{'  |' * len(table.columns)}", rule, first]
+            return "\n".join(["", *header, *others, "", ""])
 
         def _convert_chart_to_markdown(self, chart: Any) -> str:
             title = chart.chart_title.text_frame.text if chart.has_title and chart.chart_title.has_text_frame else ""

@@ -11,7 +11,7 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from posixpath import join, normpath
@@ -20,7 +20,8 @@ from urllib.parse import unquote
 
 from findingaid.model import Note
 from findingaid.sources.converters.marks import escape_cell, escape_heading, escape_tags, raised, struck
-from findingaid.sources.converters.numbering import BULLET, Numbering
+from findingaid.sources.converters.numbering import BULLET, Numbering, slide_labels
+from findingaid.sources.converters.tables import is_header
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -70,6 +71,10 @@ LISTS = re.compile(rb"<(?:\w+:)?(?:numbering|styles)[\s>]")
 FIRST_WITHIN = 10_000
 """First element of the parts with the lists and styles of Word, and the bytes among which it is looked for."""
 
+OFF = ("0", "false", "off")
+FIRST_ROW = 0x20
+"""Values of a switch of Word that is off, and the bit of a number of `tblLook` that stands for the first row."""
+
 NO_MEMORY = 2
 """Code of an error of lxml, `etree.ErrorTypes.ERR_NO_MEMORY`."""
 
@@ -91,6 +96,7 @@ class Readable:
     texts: list[tuple[str, list[str]]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     numbering: Numbering = field(default_factory=Numbering)
+    header_styles: frozenset[str] = frozenset()
 
     def left_out(self, text: str) -> list[Note]:
         """Return notes on the words that are not in the converted text, by the kind of their part."""
@@ -127,7 +133,7 @@ def make_readable(archive: zipfile.ZipFile) -> Readable:
     if damaged := len(names) - len(parts):
         made.notes.append(Note("damaged_part", "damaged parts, not read", damaged))
     relations = {name: _drop_missing(name, parts) for name in [*parts] if name.endswith(".rels")}
-    made.numbering = _numbering(parts)
+    made.numbering, made.header_styles = _styles(parts)
     for name in [*parts]:
         if name.endswith(".xml"):
             related = relations.get(str(PurePosixPath(name).parent / "_rels" / f"{PurePosixPath(name).name}.rels"), {})
@@ -223,10 +229,12 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         _move_boxes(root)
         _flatten_tables(root)
         _fill_rows(root)
+        _mark_headers(root, made.header_styles)
         _drop_pictures(root, related, made)
         if unknown := _unknown_symbols(root):
             made.notes.append(Note("left_out", "symbols of a font that is not known, not read", unknown))
         _mark_chunks(root, related, parts, made)
+    _write_slide_numbers(root)
     _write_marks(root)
     made.texts.append((what, list(_runs(root))))
     parts[name] = _written(root)
@@ -268,8 +276,11 @@ def _has_lists(name: str, part: bytes) -> bool:
     return name.endswith(".xml") and LISTS.search(part[:FIRST_WITHIN]) is not None
 
 
-def _numbering(parts: dict[str, bytes]) -> Numbering:
-    """Return the numbering of a Word document, and remove the styles of its levels, by which the converter counts."""
+def _styles(parts: dict[str, bytes]) -> tuple[Numbering, frozenset[str]]:
+    """Return the numbering of a Word document, and the styles of tables that set off the first row.
+
+    The styles of levels, by which the converter counts, are removed.
+    """
     found = {name: parsed_part(part) for name, part in parts.items() if _has_lists(name, part)}
     numbering = Numbering.of(found.values())
     for name, root in found.items():
@@ -278,7 +289,9 @@ def _numbering(parts: dict[str, bytes]) -> Numbering:
             if style is not None and (kind is None or kind.get(f"{W}val") != BULLET):
                 level.remove(style)
         parts[name] = _written(root)
-    return numbering
+    styles = (style for root in found.values() for style in root.iter(f"{W}style"))
+    with_header = (style for style in styles if style.find(f"{W}tblStylePr[@{W}type='firstRow']") is not None)
+    return numbering, frozenset(style.get(f"{W}styleId") for style in with_header)
 
 
 def _write_numbers(root: Any, numbering: Numbering) -> None:
@@ -291,6 +304,17 @@ def _write_numbers(root: Any, numbering: Numbering) -> None:
             properties.remove(own)
         if label:
             properties.addnext(_run(root, f"{label} "))
+
+
+def _write_slide_numbers(root: Any) -> None:
+    """Write the number of each numbered paragraph of a slide before its words."""
+    for body in root.iter(f"{P}txBody", f"{A}txBody"):
+        for paragraph, label in list(slide_labels(body.iter(f"{A}p"))):
+            run = paragraph.makeelement(f"{A}r", {})
+            text = run.makeelement(f"{A}t", {})
+            text.text = f"{label} "
+            run.append(text)
+            paragraph.find(f"{A}pPr").addnext(run)
 
 
 def _write_choices(root: Any) -> None:
@@ -346,7 +370,9 @@ def _write_marks(root: Any) -> None:
     """
     for run in root.iter(f"{W}r", f"{A}r"):
         place, properties = run.find(f"{W}rPr/{W}vertAlign"), run.find(f"{A}rPr")
+        height = run.find(f"{W}rPr/{W}position")
         raised_word = place is not None and place.get(f"{W}val") == "superscript"
+        raised_word |= height is not None and not height.get(f"{W}val", "0").startswith(("0", "-"))
         raised_slide = properties is not None and not properties.get("baseline", "0").startswith(("0", "-"))
         for text in run.iter("{*}t") if raised_word or raised_slide else ():
             text.text = raised(text.text or "")
@@ -386,6 +412,37 @@ def _fill_rows(root: Any) -> None:
         properties.append(empty.makeelement(f"{W}gridSpan", {f"{W}val": before.get(f"{W}val") or "1"}))
         empty.extend([properties, empty.makeelement(f"{W}p", {})])
         cell.addprevious(empty)
+
+
+def _mark_headers(root: Any, styles: Container[str]) -> None:
+    """Mark the first row of each table as its header, if its style sets it off, or it is bold or has names."""
+    for table in root.iter(f"{W}tbl"):
+        rows = list(table.iter(f"{W}tr"))
+        if not rows or next(table.iter(f"{W}tblHeader"), None) is not None:
+            continue
+        style, look = table.find(f"{W}tblPr/{W}tblStyle"), table.find(f"{W}tblPr/{W}tblLook")
+        styled = style is not None and style.get(f"{W}val") in styles and look is not None and _has_first_row(look)
+        cells = [" ".join("".join(_runs(cell)).split()) for cell in rows[0].iter(f"{W}tc")]
+        bold = len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1])
+        if (len(rows) > 1 and (styled or bold)) or is_header(cells, len(rows)):
+            properties = rows[0].find(f"{W}trPr")
+            if properties is None:
+                properties = rows[0].makeelement(f"{W}trPr", {})
+                rows[0].insert(0, properties)
+            properties.append(properties.makeelement(f"{W}tblHeader", {}))
+
+
+def _has_first_row(look: Any) -> bool:
+    """Return whether a table shows its first row as a header, which older files say in a number."""
+    if (said := look.get(f"{W}firstRow")) is not None:
+        return str(said) not in OFF
+    return bool(int(look.get(f"{W}val") or "0", 16) & FIRST_ROW)
+
+
+def _is_bold(row: Any) -> bool:
+    runs = [run for run in row.iter(f"{W}r") if any(_runs(run))]
+    bold = (run.find(f"{W}rPr/{W}b") for run in runs)
+    return bool(runs) and all(each is not None and each.get(f"{W}val") not in OFF for each in bold)
 
 
 def _move_boxes(root: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
 from findingaid.sources.converters.common import NO_AUTHORS, NO_TITLES, left_out_notes, property_text, unpacked
 from findingaid.sources.converters.marks import strike_out
-from findingaid.sources.converters.web import MOST_SPANNED, convert_html
+from findingaid.sources.converters.numbering import as_label, integer
+from findingaid.sources.converters.web import KINDS, MOST_SPANNED, convert_html
 from findingaid.sources.documents import Converted
 
 TAGS = {
@@ -20,6 +21,9 @@ TAGS = {
     "list-item": "li",
     "list-header": "li",
     "table": "table",
+    "table-header-rows": "thead",
+    "table-rows": "tbody",
+    "table-row-group": "tbody",
     "table-row": "tr",
     "table-cell": "td",
     "covered-table-cell": "td",
@@ -36,20 +40,32 @@ DROPPED = {
     "annotation": "comments, not read",
     "object": "embedded documents, not read",
     "note-citation": "",
+    "number": "",
     "soft-page-break": "",
+    "table-column": "",
+    "table-columns": "",
+    "table-column-group": "",
+    "table-header-columns": "",
 }
 """Elements that are not read, and what notes call them; "" for those of which nothing is lost."""
 
 
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+
+ITEMS = (f"{TEXT}list-item", f"{TEXT}list-header")
+"""Elements of a list; the second has no number."""
 
 APART = frozenset({"frame", "custom-shape", "title", "desc"})
 """Elements that are no part of the word beside them."""
 
-RAISED = {"text-position": "super"}
+RAISED = {"text-position": "super|[1-9]"}
 STRUCK = {"text-line-through-style": "solid", "text-line-through-type": "single"}
 """Looks of words, see `styles_of`."""
+
+TITLE, TABLE_HEADING = "Title", "Table_20_Heading"
+"""Names of styles in every language."""
 
 HEADERS = ("{*}header", "{*}header-left", "{*}header-first", "{*}footer", "{*}footer-left", "{*}footer-first")
 
@@ -88,11 +104,15 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
     for cell in list(body.iter("{*}table-cell", "{*}covered-table-cell")):
         for _ in range(1, min(int(cell.get(f"{TABLE}number-columns-repeated") or 1), MOST_SPANNED)):
             cell.addnext(deepcopy(cell))
-    left_out["headers and footers, not read"] += _headers(archive, parser)
+    styles = etree.fromstring(archive.read("styles.xml"), parser) if "styles.xml" in archive.namelist() else None
+    left_out["headers and footers, not read"] += _headers(styles)
+    roots = [root] if styles is None else [styles, root]
+    bases = Bases(roots)
+    Numbering(roots, bases).write(body)
     raised, struck = styles_of(root, RAISED), styles_of(root, STRUCK)
     for element in list(body.iter()):
         style = next((value for name, value in element.attrib.items() if name.endswith("}style-name")), "")
-        _as_html(element, _local(element))
+        _as_html(element, _local(element), bases)
         if style in raised and element.tag == "span":
             element.tag = "sup"
         if style in struck and element.tag in {"span", "p"}:
@@ -100,32 +120,137 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
     return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
 
 
+class Bases:
+    """Styles of paragraphs, each with those that it is based on."""
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        found = (style for root in roots for style in root.iter(f"{STYLE}style"))
+        self._styles = {
+            style.get(f"{STYLE}name"): style for style in found if style.get(f"{STYLE}family") == "paragraph"
+        }
+
+    def said(self, name: str | None, attribute: str) -> str | None:
+        """Return what a style says, or the first of those below it that says anything."""
+        return next((said for each in self._from(name) if (said := each.get(f"{STYLE}{attribute}")) is not None), None)
+
+    def has(self, name: str, base: str) -> bool:
+        """Return whether a style is one of this name, or based on it."""
+        return base in {name, *(style.get(f"{STYLE}parent-style-name") for style in self._from(name))}
+
+    def level_of(self, name: str) -> str:
+        """Return the level of the heading that a style makes of a paragraph; "" for none."""
+        return "1" if self.has(name, TITLE) else self.said(name, "default-outline-level") or ""
+
+    def _from(self, name: str | None) -> Iterator[Any]:
+        seen: set[str | None] = set()
+        while name in self._styles and name not in seen:
+            seen.add(name)
+            yield self._styles[name]
+            name = self._styles[name].get(f"{STYLE}parent-style-name")
+
+
+class Numbering:
+    """Lists of a document: their levels by the name of their style, and the numbers of those that may be continued."""
+
+    def __init__(self, roots: Iterable[Any], bases: Bases) -> None:
+        self._bases = bases
+        self._levels: dict[str, dict[int, Any]] = {}
+        self._outline = ""
+        for style in (each for root in roots for each in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style")):
+            name = style.get(f"{STYLE}name", "")
+            self._outline = name if style.tag == f"{TEXT}outline-style" else self._outline
+            levels = style.iter(f"{TEXT}list-level-style-number", f"{TEXT}outline-level-style")
+            self._levels[name] = {integer(level.get(f"{TEXT}level"), 0): level for level in levels}
+
+    def write(self, body: Any) -> None:
+        """Write the number of each item and heading before its words, and take these items out of their lists."""
+        of_styles: dict[str, dict[int, int]] = {}
+        of_lists: dict[str, dict[int, int]] = {}
+        for element in [each for each in body.iter(f"{TEXT}list", f"{TEXT}h") if each.getparent().tag not in ITEMS]:
+            if element.tag == f"{TEXT}h":
+                self._write_heading(element, of_styles.setdefault(self._outline, {}))
+                continue
+            style = element.get(f"{TEXT}style-name", "")
+            numbers = of_styles.get(style, {}) if element.get(f"{TEXT}continue-numbering") == "true" else {}
+            numbers = of_lists.get(element.get(f"{TEXT}continue-list", ""), numbers)
+            of_styles[style] = numbers
+            of_lists |= dict.fromkeys(element.xpath("@xml:id"), numbers)
+            self._write_items(element, style, 1, numbers)
+
+    def _write_items(self, items: Any, style: str, at: int, numbers: dict[int, int]) -> None:
+        for item in [each for each in items if each.tag in ITEMS]:
+            if item.tag == ITEMS[0] and len(item) and item[0].tag in {f"{TEXT}p", f"{TEXT}h"}:
+                self._count(style, at, numbers, item.get(f"{TEXT}start-value"))
+                _put(self._label(style, at, numbers), item[0])
+            for inner in item.findall(f"{TEXT}list"):
+                self._write_items(inner, inner.get(f"{TEXT}style-name", style), at + 1, numbers)
+            if at in self._levels.get(style, {}):
+                item.tag = f"{TEXT}section"
+        if at in self._levels.get(style, {}):
+            items.tag = f"{TEXT}section"
+
+    def _write_heading(self, heading: Any, numbers: dict[int, int]) -> None:
+        outlined = self._bases.said(heading.get(f"{TEXT}style-name"), "list-style-name") != ""
+        if heading.get(f"{TEXT}is-list-header") == "true" or not outlined:
+            return
+        at = integer(heading.get(f"{TEXT}outline-level"), 1)
+        self._count(self._outline, at, numbers, heading.get(f"{TEXT}start-value"))
+        _put(self._label(self._outline, at, numbers), heading)
+
+    def _count(self, style: str, at: int, numbers: dict[int, int], start: str | None) -> None:
+        numbers[at] = integer(start, numbers[at] + 1 if at in numbers else self._start(style, at))
+        for deeper in [each for each in numbers if each > at]:
+            del numbers[deeper]
+
+    def _start(self, style: str, at: int) -> int:
+        level = self._levels.get(style, {}).get(at)
+        return 1 if level is None else integer(level.get(f"{TEXT}start-value"), 1)
+
+    def _label(self, style: str, at: int, numbers: Mapping[int, int]) -> str:
+        """Return the numbers of as many levels as this one displays; "" for one that is not numbered."""
+        levels = self._levels.get(style, {})
+        if at not in levels or not levels[at].get(f"{STYLE}num-format"):
+            return ""
+        first = at + 1 - integer(levels[at].get(f"{TEXT}display-levels"), 1)
+        shown = [
+            as_label(numbers.get(each, self._start(style, each)), KINDS.get(kind, ""))
+            for each in range(max(1, first), at + 1)
+            if each in levels and (kind := levels[each].get(f"{STYLE}num-format"))
+        ]
+        prefix, suffix = (levels[at].get(f"{STYLE}num-{side}", "") for side in ("prefix", "suffix"))
+        return f"{prefix}{'.'.join(shown)}{suffix}".strip()
+
+
+def _put(label: str, element: Any) -> None:
+    if label:
+        element.text = f"{label} {element.text or ''}"
+
+
 def styles_of(root: Any, look: Mapping[str, str]) -> set[str]:
-    """Return the names of the styles of a part that look so: attribute -> beginning of its value."""
+    """Return the names of the styles of a part that look so: attribute -> pattern of the beginning of its value."""
     return {
         style.get(f"{STYLE}name", "")
         for style in root.iter(f"{STYLE}style")
         for name, begin in look.items()
-        if any(each.get(f"{STYLE}{name}", "").startswith(begin) for each in style)
+        if any(re.match(begin, each.get(f"{STYLE}{name}", "")) for each in style)
     }
 
 
-def _as_html(element: Any, local: str) -> None:
+def _as_html(element: Any, local: str, bases: Bases) -> None:
     """Give an element the name that it has in HTML."""
     attributes = {str(name).rpartition("}")[2]: value for name, value in element.attrib.items()}
     element.attrib.clear()
-    if local == "h":
-        level = attributes.get("outline-level", "1")
+    style = attributes.get("style-name", "")
+    level = attributes.get("outline-level", "1") if local == "h" else bases.level_of(style) if local == "p" else ""
+    if level:
         element.tag = f"h{level}" if level in {"1", "2", "3", "4", "5", "6"} else "h6"
-    elif local == "p" and attributes.get("style-name") == "Title":
-        element.tag = "h1"
     elif local == "a" and "href" in attributes:
         element.tag = "a"
         element.set("href", attributes["href"])
     else:
         element.tag = TAGS.get(local, "span")
-    if element.tag == "td" and getattr(element.getparent().getprevious(), "tag", "") != "tr":
-        element.tag = "th"  # of the first row
+    if local == "p" and element.getparent().tag == "td" and bases.has(style, TABLE_HEADING):
+        element.getparent().tag = "th"
     if local in {"s", "tab"}:
         element.text = " "
     if local in APART:
@@ -146,13 +271,9 @@ def _append(parent: Any, before: Any | None, text: str) -> None:
         before.tail = (before.tail or "") + text
 
 
-def _headers(archive: zipfile.ZipFile, parser: Any) -> int:
+def _headers(styles: Any | None) -> int:
     """Return the number of headers and footers with words, not only with page numbers."""
-    from lxml import etree
-
-    if "styles.xml" not in archive.namelist():
-        return 0
-    found = etree.fromstring(archive.read("styles.xml"), parser).iter(*HEADERS)
+    found = () if styles is None else styles.iter(*HEADERS)
     return sum(LETTER.search("".join(element.itertext())) is not None for element in found)
 
 

@@ -15,7 +15,12 @@ STRUCK_WORDS = re.compile(SPAN.format("striked?"))
 """Begin and end of words that a change removed but that still have to be accepted, of struck words, and of groups."""
 
 FOOTNOTE = re.compile(r"\\footnote\b ?")
-RAISED = re.compile(r"\\super ([-+]?[0-9]{1,9})(?=[}\\])")
+RAISED = re.compile(
+    r"(\\(?:super|up(?!0)\d*)(?![a-z\d])(?:\s*\\(?!(?:plain|nosupersub|sub|up0)(?![a-z\d]))[a-z]+-?\d*)*\s+)"
+    r"([-+]?[0-9]{1,9})(?=[}\\])"
+)
+"""Number in raised characters, and the words of RTF before it: the format, and others such as the font."""
+
 LINE_END = re.compile(r"\\(?:column|soft(?:col|line|page))(?![a-z]) ?")
 """End of a column or line, which the converter leaves out."""
 
@@ -37,7 +42,7 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
         return plain_text(payload)
     source = payload.decode("latin-1")
-    up = RAISED.sub(lambda found: "".join(f"{{\\uc1\\u{ord(sign)}?}}" for sign in raised(found[1])), source)
+    up = RAISED.sub(_raised, source)
     up = _around(STRUCK_WORDS, STRUCK, STRUCK, up)
     up = _around(TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
     up = LINE_END.sub(r"\\line ", up)
@@ -49,6 +54,10 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     left_out[CUT_SHORT] = braces.count("{") > braces.count("}") and "\\bin" not in source
     title = property_text(found and rtf_to_text(f"{{\\rtf1{found[1]}}}"), NO_TITLES)
     return Converted(text, {"title": title}, left_out_notes(left_out))
+
+
+def _raised(found: re.Match[str]) -> str:
+    return found[1] + "".join(f"{{\\uc1\\u{ord(sign)}?}}" for sign in raised(found[2]))
 
 
 def _around(span: re.Pattern[str], begin: str, close: str, source: str) -> str:

@@ -30,6 +30,7 @@ from findingaid.sources.converters.marks import escape_cell, escape_tags, raised
 from findingaid.sources.converters.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
 from findingaid.sources.converters.office_parts import parsed_part
 from findingaid.sources.converters.opendocument import RAISED, STRUCK, styles_of
+from findingaid.sources.converters.tables import NUMBER, are_names
 from findingaid.sources.converters.web import convert_html
 from findingaid.sources.documents import Converted
 from findingaid.sources.outlook import OLE
@@ -38,18 +39,19 @@ from findingaid.text.structure import rows_heading
 OLD_XLS = b"\x09"
 """First byte of Excel files from before 1997: the record that begins a sheet."""
 
+BINARY = "units, leading zeros and raised digits of cells (.xls, .xlsb), not read: save it as .xlsx"
+
 BLOCK_CHARACTERS = 600
 """Length of a block, so that a block of numbers fits the 256 tokens that the default embedder reads."""
 
 HEADER_WITHIN = 20
 """Number of first rows among which the header is looked for. The rows above it are titles."""
 
-NUMBER = r"[-\d.,:% ]+|[-.,% $€£¥]*\d[-\d.,:% $€£¥]*(?:[A-Z]{3})?"
-"""Value of a cell that is no name of a column: a number, date or time, with a unit or without."""
-
 FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
 
-MARKED = re.compile(rb"vertAlign[^<>]*superscript|text-position=.super|<(?:\w+:)?strike[\s/>]|line-through-\w+=.s[io]")
+MARKED = re.compile(
+    rb"vertAlign[^<>]*superscript|text-position=.(?:super|[1-9])|<(?:\w+:)?strike[\s/>]|line-through-\w+=.s[io]"
+)
 
 RUN = "//*[local-name()='r'][*[local-name()='rPr']/*[{}]]/*[local-name()='t']"
 RAISED_RUN = RUN.format("local-name()='vertAlign' and @val='superscript'")
@@ -148,12 +150,14 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
     Cells that are struck out as a whole are counted.
     """
     if not payload.startswith(b"PK"):
+        left_out[BINARY] = 1
         return payload
     parts: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         for name in archive.namelist():
             with suppress(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):  # calamine may not need it
                 parts[name] = archive.read(name)
+    left_out[BINARY] = int(any(name.endswith("workbook.bin") for name in parts))
     xml = {name: content for name, content in parts.items() if name.endswith(".xml")}
     shown = {name: _with_marks(content) for name, content in xml.items() if MARKED.search(content)}
     styles = next((parsed_part(content) for content in xml.values() if _first_element(content) == b"styleSheet"), None)
@@ -287,7 +291,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
 
 def _are_numbers(values: Iterable[str]) -> bool:
     filled = [value for value in values if value]
-    return bool(filled) and all(re.fullmatch(NUMBER, value) for value in filled)
+    return bool(filled) and all(NUMBER.fullmatch(value) for value in filled)
 
 
 def _without_empty_columns(rows: Sequence[Row]) -> tuple[list[int], list[Row]]:
@@ -324,8 +328,7 @@ def _header_of(rows: Sequence[Row]) -> int | None:
     for i, (_, cells) in enumerate(rows[:HEADER_WITHIN]):
         filled = [cell for cell in cells if cell]
         if len(filled) >= max(2, len(cells) / 2):
-            named = len(set(filled)) == len(filled) and not any(re.fullmatch(NUMBER, cell) for cell in filled)
-            return i if named and len(rows) > i + 1 else None
+            return i if are_names(filled) and len(rows) > i + 1 else None
     return None
 
 

@@ -16,6 +16,7 @@ from findingaid.sources.converters.marks import (
     strike_out,
 )
 from findingaid.sources.converters.numbering import as_label
+from findingaid.sources.converters.tables import is_header
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
@@ -77,6 +78,8 @@ LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([a-z-]+)")
 INTEGER = re.compile(r"\s*(-?[0-9]{1,9})")
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+BOLD = "ancestor::b or ancestor::strong or ancestor::*[contains(@style, 'bold')]"
 
 DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
@@ -146,6 +149,7 @@ def page_tree(text: str) -> Any | None:
     for element in [*around, *(cell for cell, table in cells if table in around)]:
         element.tag = "div"
     for table in list(root.iter("table")):
+        _name_columns(table)
         _keep_on_lines(table)
         _fill_merged(table)
         _join_groups(table)
@@ -216,6 +220,24 @@ def _write_numbers(items: Any) -> None:
 def _number(element: Any, name: str, default: int) -> int:
     found = INTEGER.match(element.get(name, ""))
     return int(found[1]) if found else default
+
+
+def _name_columns(table: Any) -> None:
+    """Mark the first row as the header of a table that has none, if it is bold or has names: see `is_header`."""
+    rows = table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr")
+    if not rows or table.xpath("./thead | .//th"):
+        return
+    cells = list(rows[0].iter("td"))
+    if len(rows) > 1 and all(map(_is_bold, cells)) and not all(map(_is_bold, rows[1].iter("td"))):
+        named = True
+    else:
+        named = is_header([" ".join(str(cell.text_content()).split()) for cell in cells], len(rows))
+    for cell in cells if named else ():
+        cell.tag = "th"
+
+
+def _is_bold(cell: Any) -> bool:
+    return not cell.xpath(f".//text()[normalize-space(.) != '' and not({BOLD})]")
 
 
 def _keep_on_lines(table: Any) -> None:

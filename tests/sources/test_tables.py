@@ -1,0 +1,137 @@
+"""The first row of a table names its columns if the document says so, or if nothing else can be meant."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable, Sequence
+
+import docx
+import pptx
+import pytest
+from docx.oxml import parse_xml
+from pptx.util import Inches
+
+from findingaid.sources.converters.convert import convert
+from findingaid.text.entries import entries
+from tests.support.documents import opendocument
+
+LIMIT = 1_000_000
+Rows = Sequence[Sequence[str]]
+
+PRICES = [["Name", "Price", "Since"], ["Pump", "12", "2024"], ["Pipe", "13", "2025"]]
+FORM = [["Tenant", "Ann Berg"], ["City", "Oslo"], ["Rent", "9500"]]
+TWO_COLUMNS = [["Name", "Price"], ["Pump", "12"], ["Pipe", "13"]]
+
+
+def word(rows: Rows, mark: str = "") -> str:
+    document = docx.Document()
+    table = document.add_table(len(rows), len(rows[0]))
+    for i, row in enumerate(rows):
+        for cell, words in zip(table.rows[i].cells, row, strict=True):
+            cell.paragraphs[0].add_run(words).bold = mark == "bold" and i == 0
+    if mark == "style":
+        style = document.styles["Normal Table"]
+        style._element.append(parse_xml(f'<w:tblStylePr {NAMESPACE} w:type="firstRow"/>'))
+        table.style = style
+        table._tbl.tblPr.append(parse_xml(f'<w:tblStyle {NAMESPACE} w:val="{style.style_id}"/>'))
+    if mark == "repeated":
+        table.rows[0]._tr.get_or_add_trPr().append(parse_xml(f"<w:tblHeader {NAMESPACE}/>"))
+    made = io.BytesIO()
+    document.save(made)
+    return convert(".docx", made.getvalue(), LIMIT).text
+
+
+NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def page(rows: Rows, mark: str = "") -> str:
+    def cell(words: str, first: bool) -> str:
+        tag = "th" if first and mark == "th" else "td"
+        return f"<{tag}>{f'<b>{words}</b>' if first and mark == 'bold' else html.escape(words)}</{tag}>"
+
+    lines = "".join(f"<tr>{''.join(cell(words, i == 0) for words in row)}</tr>" for i, row in enumerate(rows))
+    return convert(".html", f"<table>{lines}</table>".encode(), LIMIT).text
+
+
+def text_document(rows: Rows, mark: str = "") -> str:
+    style = f' text:style-name="{"Table_20_Heading" if mark == "style" else "P1"}"'
+    lines = [
+        "".join(f"<table:table-cell><text:p{style * (i == 0)}>{words}</text:p></table:table-cell>" for words in row)
+        for i, row in enumerate(rows)
+    ]
+    first, *others = (f"<table:table-row>{line}</table:table-row>" for line in lines)
+    first = f"<table:table-header-rows>{first}</table:table-header-rows>" if mark == "rows" else first
+    body = f"<table:table><table:table-column/>{first}{''.join(others)}</table:table>"
+    return convert(
+        ".odt", opendocument(f"<office:text>{body}</office:text>", DERIVED if mark == "derived" else ""), LIMIT
+    ).text
+
+
+DERIVED = '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Table_20_Heading"/>'
+
+
+def slide(rows: Rows, mark: str = "") -> str:
+    deck = pptx.Presentation()
+    shapes = deck.slides.add_slide(deck.slide_layouts[5]).shapes
+    table = shapes.add_table(len(rows), len(rows[0]), *map(Inches, (1, 1, 6, 2))).table
+    table.first_row = mark == "first row"
+    for i, row in enumerate(rows):
+        for cell, words in zip(table.rows[i].cells, row, strict=True):
+            cell.text = words
+    made = io.BytesIO()
+    deck.save(made)
+    return convert(".pptx", made.getvalue(), LIMIT).text
+
+
+Made = Callable[..., str]
+
+
+def statements(text: str) -> list[str]:
+    return [statement for statement, _ in entries(text, "text/markdown")]
+
+
+@pytest.mark.parametrize(
+    ("made", "mark"),
+    [
+        *((word, mark) for mark in ("bold", "style", "repeated")),
+        *((page, mark) for mark in ("bold", "th")),
+        *((text_document, mark) for mark in ("style", "rows", "derived")),
+        (slide, "first row"),
+    ],
+)
+def test_a_row_that_is_marked_as_a_header_names_the_columns(made: Made, mark: str) -> None:
+    text = made(TWO_COLUMNS, mark).replace("**", "")
+
+    assert statements(text) == ["Name: Pump; Price: 12", "Name: Pipe; Price: 13"]
+
+
+@pytest.mark.parametrize("made", [word, page, text_document, slide])
+def test_the_first_row_of_a_form_names_no_columns(made: Made) -> None:
+    assert statements(made(FORM)) == ["Tenant; Ann Berg", "City; Oslo", "Rent; 9500"]
+
+
+@pytest.mark.parametrize("made", [word, page, text_document])
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        (PRICES, True),
+        (PRICES[:1], False),
+        ([["", "Mon", "Tue"], ["Ann", "1", "2"]], True),
+        ([["Ann", "", "Tue"], ["Bo", "1", "2"]], False),
+        ([["2023", "Mon", "Tue"], ["2024", "1", "2"]], False),
+        ([["Name", "Price", "Price"], ["Pump", "12", "13"]], False),
+        (
+            [
+                ["Name", "Price", "A sentence of a page that uses tables to set its words beside each other."],
+                list("abc"),
+            ],
+            False,
+        ),
+    ],
+)
+def test_a_first_row_of_three_names_or_more_names_the_columns(made: Made, rows: Rows, named: bool) -> None:
+    found = statements(made(rows))
+
+    assert len(found) == len(rows) - named
+    assert all(": " in statement for statement in found) == named
