@@ -23,7 +23,7 @@ from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
-FORMAT = 3
+FORMAT = 4
 """Format version of `read_to`.
 
 Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
@@ -36,6 +36,9 @@ ATTACHED = "pictures and documents in questions, not read"
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
+
+ASKED_MEANWHILE = {"type": "queued_command", "commandMode": "prompt"}
+"""Fields of an attachment that holds a question which a person asked while the assistant worked."""
 
 
 @checked
@@ -228,8 +231,11 @@ class _Transcript:
         self.project = self.project or _text(line.get("cwd"))
         self.branch = self.branch or _text(line.get("gitBranch"))
         message = line.get("message")
+        attached = line.get("attachment")
         if line.get("type") == "summary":
             self.title = _text(line.get("summary")) or self.title
+        elif isinstance(attached, dict) and attached.items() >= ASKED_MEANWHILE.items():
+            self._take({**line, "type": "user", "attachment": None, "message": {"content": attached.get("prompt")}})
         elif isinstance(message, dict) and (self.in_subagent or not line.get("isSidechain")):
             self._message(line, message)
 

@@ -31,6 +31,10 @@ def assistant(*blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "assistant", "message": {"model": "claude-x", "content": list(blocks)}, **more}
 
 
+def queued(prompt: Any, mode: str = "prompt") -> dict[str, Any]:
+    return {"type": "attachment", "attachment": {"type": "queued_command", "prompt": prompt, "commandMode": mode}}
+
+
 def said(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
@@ -102,6 +106,33 @@ def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
 
     assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket."]
     assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
+
+
+@pytest.mark.parametrize("prompt", ["Also the till.", [said("Also the till."), {"type": "image"}]])
+def test_a_question_that_was_asked_while_the_assistant_worked_is_a_turn(tmp_path: Path, prompt: Any) -> None:
+    """Claude Code writes it as an attachment alone if the assistant takes it up before its turn is over."""
+    put(tmp_path, [*FIRST, queued(prompt), assistant(said("Both are done."))])
+
+    assert [(turn["user_prompt"], turn["assistant_summary"]) for turn in turns(tmp_path)] == [
+        ("Fix the basket.", "The basket is fixed."),
+        ("Also the till.", "Both are done."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        queued("Also the till.", "task-notification"),
+        {"type": "attachment", "attachment": {"type": "queued_command", "commandMode": "prompt"}},
+        {"type": "attachment", "attachment": {"type": "skill_listing", "content": "x", "prompt": "x"}},
+        {"type": "attachment", "attachment": "queued_command"},
+        {"type": "queue-operation", "operation": "enqueue", "content": "Also the till."},
+    ],
+)
+def test_attachments_that_no_person_asked_are_no_turn(tmp_path: Path, line: dict[str, Any]) -> None:
+    put(tmp_path, [*FIRST, line])
+
+    assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket."]
 
 
 def test_an_error_of_the_api_is_no_answer(tmp_path: Path) -> None:
@@ -269,6 +300,7 @@ PIECES = [
     *encoded(*FIRST, *SECOND, user("Größe 🗂"), user("x", isMeta=True), assistant(said("ß"), isSidechain=True)),
     *encoded(assistant(said("unasked")), user([{"type": "image"}])),
     *encoded({"type": "summary", "summary": "Ein Überblick"}, user("Where?", cwd="/elsewhere", gitBranch="")),
+    *encoded(queued("Meanwhile?")),
     b"{half a li",
     b"[1]",
     b"",
