@@ -16,7 +16,7 @@ from findingaid.cli.common import common, corpus_option
 from findingaid.cli.options import HelpGroup, csv_option
 from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_json_lines, say_line, snippet
 from findingaid.cli.results import printed_span
-from findingaid.errors import QueryError
+from findingaid.errors import QueryError, ReadError
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
@@ -25,6 +25,21 @@ if TYPE_CHECKING:
 
 SHORT_ID = 10
 """Characters of an id that a table shows; enough to name a claim by."""
+
+
+class TextFile(click.File):
+    """Parameter for the lines of a text file in any encoding: PowerShell writes UTF-16, other programs a mark."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from findingaid.text.decoding import decode
+
+        try:
+            return decode(super().convert(value, param, ctx).read()).text.split("\n")
+        except ReadError as error:
+            self.fail(f"{value}: {error}", param, ctx)
 
 
 def enum_choice(words: Iterable[StrEnum]) -> click.Choice[str]:
@@ -174,9 +189,9 @@ def export(aid: FindingAid, as_json: bool) -> None:
 
 
 @claims.command("import")
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=TextFile())
 @common
-def import_(aid: FindingAid, file: Any, as_json: bool) -> None:
+def import_(aid: FindingAid, file: Sequence[str], as_json: bool) -> None:
     """Append the decisions of an exported log that this store lacks; - reads standard input.
 
     The file must continue the log of the store, which may be empty. Index afterwards.
@@ -193,7 +208,7 @@ def import_(aid: FindingAid, file: Any, as_json: bool) -> None:
             try:
                 decisions.append(Decision.parse(line))
             except QueryError as error:
-                raise QueryError(f"{file.name}: line {number}: {error}") from None
+                raise QueryError(f"line {number}: {error}") from None
     count = aid.claims.import_log(decisions)
     if as_json:
         return say_json({"imported": count})
@@ -209,7 +224,7 @@ def import_(aid: FindingAid, file: Any, as_json: bool) -> None:
 @click.option("--entity", "entities", multiple=True, help="Person, thing or topic that it is about; may be repeated.")
 @click.option(
     "--file",
-    type=click.File(encoding="utf-8"),
+    type=TextFile(),
     help="File with proposals, one JSON object per line; - for standard input.",
 )
 @click.option("--actor", help="Author of the proposal. Default: the current user.")
@@ -285,7 +300,7 @@ def _add_decision(
         corpus_option,
         click.option("--reason", default="", help="Reason, recorded with the decision."),
         click.option("--actor", help="Author of the decision. Default: the current user."),
-        click.option("--file", type=click.File(encoding="utf-8"), help=f"File with {lines}; - for standard input."),
+        click.option("--file", type=TextFile(), help=f"File with {lines}; - for standard input."),
         click.argument("words", nargs=-1, metavar=metavar),
     ):
         command = option(command)

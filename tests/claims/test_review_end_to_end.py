@@ -296,8 +296,35 @@ def test_decisions_go_from_a_lost_log_to_a_new_one_by_a_file(cli: Cli) -> None:
     assert again == {"imported": 0}
     assert cli.json("claims", "show", wanted)["review"] == "rejected"
     assert refused.exit_code == 1
-    assert "log.jsonl: line 2: not a decision as `findingaid claims export` writes it" in refused.stderr
+    assert "line 2: not a decision as `findingaid claims export` writes it" in refused.stderr
     assert [cli.run(command).exit_code for command in ("index", "verify")] == [0, 0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_of_decisions_are_read_as_powershell_writes_them(cli: Cli, encoding: str) -> None:
+    cli.settings["corpora"]["docs"]["claims"] = True
+    cli.write("ledger.md", text_about("ledger"))
+    cli.run("index")
+    wanted = cli.json("claims", "list")[0]["claim_id"]
+    (cli.folder / "ids.txt").write_text(f"{wanted}\r\n", encoding=encoding)
+
+    decided = cli.run("claims", "reject", "--file", str(cli.folder / "ids.txt"), "--reason", "of version 1")
+    (cli.folder / "log.jsonl").write_text(cli.run("claims", "export").stdout, encoding=encoding)
+    imported = cli.json("claims", "import", str(cli.folder / "log.jsonl"))
+
+    assert (decided.exit_code, cli.json("claims", "show", wanted)["review"]) == (0, "rejected")
+    assert imported == {"imported": 0}
+
+
+def test_a_file_of_decisions_that_is_not_text_is_refused_in_one_line(cli: Cli) -> None:
+    cli.write("ledger.md", text_about("ledger"))
+    cli.run("index")
+    (cli.folder / "log.jsonl").write_bytes(b"\x7fELF\0\xff")
+
+    refused = cli.run("claims", "import", str(cli.folder / "log.jsonl"))
+
+    assert refused.exit_code == 2
+    assert "log.jsonl: binary, not text" in refused.stderr
 
 
 def test_a_renamed_corpus_says_that_decisions_do_not_apply_to_it(cli: Cli) -> None:
