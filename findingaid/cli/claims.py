@@ -13,10 +13,10 @@ from rich.markup import escape
 
 from findingaid.claims.model import Circulation, Evidence, Review, Tier, Truth
 from findingaid.cli.common import common, corpus_option
-from findingaid.cli.options import HelpGroup, csv_option
+from findingaid.cli.options import HelpGroup, TextFile, csv_option
 from findingaid.cli.printing import lines, plain_table, say, say_csv, say_json, say_json_lines, say_line, snippet
 from findingaid.cli.results import printed_span
-from findingaid.errors import QueryError, ReadError
+from findingaid.errors import QueryError
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
@@ -25,21 +25,6 @@ if TYPE_CHECKING:
 
 SHORT_ID = 10
 """Characters of an id that a table shows; enough to name a claim by."""
-
-
-class TextFile(click.File):
-    """Parameter for the lines of a text file in any encoding: PowerShell writes UTF-16, other programs a mark."""
-
-    def __init__(self) -> None:
-        super().__init__("rb")
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from findingaid.text.decoding import decode
-
-        try:
-            return decode(super().convert(value, param, ctx).read()).text.split("\n")
-        except ReadError as error:
-            self.fail(f"{value}: {error}", param, ctx)
 
 
 def enum_choice(words: Iterable[StrEnum]) -> click.Choice[str]:
@@ -191,7 +176,7 @@ def export(aid: FindingAid, as_json: bool) -> None:
 @claims.command("import")
 @click.argument("file", type=TextFile())
 @common
-def import_(aid: FindingAid, file: Sequence[str], as_json: bool) -> None:
+def import_(aid: FindingAid, file: str, as_json: bool) -> None:
     """Append the decisions of an exported log that this store lacks; - reads standard input.
 
     The file must continue the log of the store, which may be empty. Index afterwards.
@@ -203,7 +188,7 @@ def import_(aid: FindingAid, file: Sequence[str], as_json: bool) -> None:
     from findingaid.claims.decisions import Decision
 
     decisions = []
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(file.split("\n"), 1):
         if line.strip():
             try:
                 decisions.append(Decision.parse(line))
@@ -238,7 +223,7 @@ def propose(
     quote: str,
     kind: str,
     entities: tuple[str, ...],
-    file: Any,
+    file: str | None,
     actor: str | None,
     reason: str,
     corpus: str | None,
@@ -255,7 +240,8 @@ def propose(
 
     within = aid.claims.within([corpus] if corpus else None)
     named = next(iter(within.corpora)) if len(within.corpora) == 1 else ""
-    proposals = [_proposal(line, number, named) for number, line in enumerate(file or (), 1) if line.strip()]
+    given = (file or "").split("\n")
+    proposals = [_proposal(line, number, named) for number, line in enumerate(given, 1) if line.strip()]
     if artifact and text:
         if not named:
             raise QueryError(f"propose: choose a corpus with --corpus: {', '.join(within.corpora)}")
@@ -290,9 +276,9 @@ def _add_decision(
     """Add the command for a kind of decision: it calls the method of `Claims` with its name. `extra` adds an option."""
 
     def decide(
-        aid: FindingAid, words: tuple[str, ...], file: Any, corpora: tuple[str, ...], as_json: bool, **given: Any
+        aid: FindingAid, words: tuple[str, ...], file: str | None, corpora: tuple[str, ...], as_json: bool, **given: Any
     ) -> None:
-        decided = parse(action, words, [line.strip() for line in file or () if line.strip()])
+        decided = parse(action, words, [line.strip() for line in (file or "").split("\n") if line.strip()])
         _print_claims(getattr(aid.claims.within(corpora), action)(*decided, **given), as_json)
 
     command: Callable[..., Any] = decide

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -18,7 +17,7 @@ from findingaid.cli.common import (
     surfaces_option,
     where_option,
 )
-from findingaid.cli.options import quiet_option
+from findingaid.cli.options import TextFile, quiet_option
 from findingaid.cli.printing import lines, plain_table, say, say_json, say_plain
 from findingaid.cli.searching import parse_spec, step_options
 from findingaid.errors import visible_line
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
     from findingaid.aid import FindingAid
 
 
-def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> Any:
-    """Return the JSON object in the file that an option names. Raises BadParameter if there is none."""
+def _parse_object(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+    """Return the JSON object in the text of the file that an option names. Raises BadParameter if there is none."""
     try:
-        found = orjson.loads(path.read_bytes()) if path else None
+        found = None if text is None else orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise click.BadParameter(f"{path} is not JSON: {error}") from None
-    if path and not isinstance(found, dict):
-        raise click.BadParameter(f"{path} is not a JSON object, as `findingaid context --json` prints it")
+        raise click.BadParameter(f"it is not JSON: {error}") from None
+    if text is not None and not isinstance(found, dict):
+        raise click.BadParameter("it is not a JSON object, as `findingaid context --json` prints it")
     return found
 
 
@@ -50,7 +49,7 @@ def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> An
     "--pin-file",
     "files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=TextFile(),
     help="File with text to put first; may be repeated.",
 )
 @click.option(
@@ -76,8 +75,8 @@ def _read_object(_: click.Context, __: click.Parameter, path: Path | None) -> An
 )
 @click.option(
     "--previous",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    callback=_read_object,
+    type=TextFile(),
+    callback=_parse_object,
     help="Pack before this one, as printed by --json, or an anchored summary as JSON: its digest is continued.",
 )
 @mode_option
@@ -92,7 +91,7 @@ def context(
     query: str,
     budget: int,
     pinned: tuple[str, ...],
-    files: tuple[Path, ...],
+    files: tuple[str, ...],
     surfaces: str | None,
     quiet: bool,
     as_json: bool,
@@ -107,9 +106,8 @@ def context(
       findingaid context "what was decided" --budget 500 --pin "Answer in French." --json
       findingaid context "and why" --budget 500 --summarizer extractive --previous pack.json --json
     """
-    texts = [*pinned, *(path.read_text("utf-8", "replace") for path in files)]
     kinds = [kind.strip() for kind in surfaces.split(",")] if surfaces else None
-    pack = aid.context(query, budget, pinned=texts, surfaces=kinds, **how)
+    pack = aid.context(query, budget, pinned=[*pinned, *files], surfaces=kinds, **how)
     if as_json:
         return say_json(pack.to_dict())
     say_plain(pack.rendered) if isinstance(pack.rendered, str) else say_json(pack.rendered)

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
 from findingaid.cli.streams import keep_output
+
+
+class TextFile(click.File):
+    """Parameter for the text of a file in any encoding: PowerShell writes UTF-16, and other programs a mark."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from findingaid.errors import ReadError
+        from findingaid.text.decoding import decode
+
+        try:
+            return decode(super().convert(value, param, ctx).read()).text.replace("\r\n", "\n")
+        except ReadError as error:
+            self.fail(f"{value}: {error}", param, ctx)
 
 
 class HelpGroup(click.Group):

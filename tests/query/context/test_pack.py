@@ -688,6 +688,22 @@ def test_the_command_prints_what_a_model_is_shown_and_tells_the_rest_apart(cli: 
     assert "tier 0: extracts" in result.stderr
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_files_that_the_command_reads_may_have_any_encoding(cli: Cli, encoding: str) -> None:
+    cli.write("a.md", section("ledger", 1))
+    cli.run("index")
+    (cli.folder / "rules.txt").write_text("Größe in Metern.\r\nKurz.", encoding=encoding, newline="")
+    (cli.folder / "pack.json").write_text(
+        cli.run("context", "the ledger", "--budget", "60", "--json").stdout, encoding=encoding
+    )
+    files = ("--pin-file", str(cli.folder / "rules.txt"), "--previous", str(cli.folder / "pack.json"))
+
+    result = cli.run("context", "the ledger", "--budget", "90", *files)
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("Größe in Metern.\nKurz.\n\n[docs/a.md ")
+
+
 def test_the_command_gives_messages_and_everything_as_json(cli: Cli) -> None:
     for topic in TOPICS:
         cli.write(f"{topic}.md", section(topic, 1))
