@@ -177,6 +177,31 @@ def test_a_page_may_leave_open_what_html_lets_it(read: Callable[..., Artifact]) 
     assert str(artifact.raw).startswith("# Head\n\nA paragraph.\n\nA paragraph.")
 
 
+XML = '<?xml version="1.0" encoding="utf-8"?>\n'
+NAMESPACE = '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml">'
+CHARACTER_DATA = (
+    "<script>//<![CDATA[\nif (a < b) {}\n//]]></script><p>One <![CDATA[a < b & c]]> two.</p>"
+    "<pre><![CDATA[if (a && b)\n  <tag/>]]></pre><p>Three <![CDATA[is open.</p>"
+)
+
+
+@pytest.mark.parametrize("begin", [f"{XML}<html>", NAMESPACE, f"\n{XML}{NAMESPACE}"])
+@pytest.mark.parametrize("name", ["a.xhtml", "a.html", "a.epub"])
+def test_character_data_of_a_page_in_xml_is_text(read: Callable[..., Artifact], name: str, begin: str) -> None:
+    page = f"{begin}<head><title>t</title></head><body>{CHARACTER_DATA}</body></html>"
+
+    text = str(read(name, epub(page) if name == "a.epub" else page.encode()).raw)
+
+    assert re.search(r"One a \\?< b & c two\.\n\n```\nif \(a && b\)\n  <tag/>\n```\n\nThree", text), text
+    assert "{}" not in text
+
+
+def test_character_data_of_a_page_in_html_is_a_comment_as_browsers_take_it(read: Callable[..., Artifact]) -> None:
+    page = b"<html><p>One <![CDATA[hidden]]> two.</p><script>a = '<![CDATA[';</script><p>Three.</p>]]></html>"
+
+    assert str(read("a.html", page).raw).startswith("One  two.\n\nThree.")
+
+
 MERGED = (
     '<tr><th rowspan="2">Region</th><th colspan="2">Prices</th></tr><tr><th>Item</th><th>Euro</th></tr>'
     '<tr><td rowspan=" 2">North</td><td>Lamp</td><td rowspan="0">5</td></tr><tr><td>Rope</td></tr>'

@@ -67,7 +67,7 @@ def _chapters(archive: zipfile.ZipFile) -> tuple[bytes, list[Note], bool]:
         if found is None or item not in items:
             missing += 1
             continue
-        page = page_tree(decode(found)[0])
+        page = page_tree(decode(found)[0], is_xml=True)
         body = None if page is None else page.find("body")
         if body is not None and WORD.search(str(body.text_content())):
             words += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape as escape_html
 from typing import Any
 
 from findingaid.model import Note
@@ -81,6 +82,9 @@ HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 BOLD = "ancestor::b or ancestor::strong or ancestor::*[contains(@style, 'bold')]"
 
+XHTML = re.compile(r"\s*(?:<\?xml\s|(?:<!doctype\b[^<>]*>\s*)?<html\b[^<>]*\sxmlns\s*=)", re.IGNORECASE)
+"""Beginning of a page in XML, in which sections of character data are text. In HTML they are comments."""
+
 DIGITS = re.compile(r"[0-9]{1,9}")
 MOST_SPANNED = 1_000
 """Most rows or columns of a merged cell."""
@@ -126,9 +130,9 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
     return Converted(text, metadata, [*whole.notes, *notes])
 
 
-def page_tree(text: str) -> Any | None:
+def page_tree(text: str, is_xml: bool = False) -> Any | None:
     """Return the tree of a page, in which `BLOCKS` are elements that markitdown sets off; None without any element."""
-    root = _parsed(text)
+    root = _parsed(text, is_xml)
     if root is None:
         return None
     for option in root.xpath("//option[@selected]"):
@@ -156,10 +160,12 @@ def page_tree(text: str) -> Any | None:
     return root
 
 
-def _parsed(text: str) -> Any | None:
+def _parsed(text: str, is_xml: bool = False) -> Any | None:
     """Return the tree of a page, in which no number runs into the one before it; None without any element."""
     from lxml import etree, html
 
+    if is_xml or XHTML.match(text):
+        text = _write_character_data(text)
     try:
         root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
     except etree.ParserError:
@@ -176,6 +182,16 @@ def _parsed(text: str) -> Any | None:
         for found in root.xpath(path):
             setattr(found.getparent(), "tail" if found.is_tail else "text", escape(found))
     return root
+
+
+def _write_character_data(text: str) -> str:
+    """Return a page in XML in which sections of character data are escaped texts, as its parser would read them."""
+    before, *sections = text.split("<![CDATA[")
+    written = [before]
+    for section in sections:
+        inside, end, behind = section.partition("]]>")
+        written += [escape_html(inside, quote=False), behind] if end else ["<![CDATA[", section]
+    return "".join(written)
 
 
 def _write_formula(math: Any) -> None:
