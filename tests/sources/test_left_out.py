@@ -19,7 +19,18 @@ from reportlab.pdfgen.canvas import Canvas
 from findingaid.errors import ReadError
 from findingaid.sources.converters.convert import convert
 from findingaid.sources.documents import OCR
-from tests.support.documents import changed, drawn, epub, notebook, pdf, slides, with_part, word, zipped
+from tests.support.documents import (
+    changed,
+    drawn,
+    epub,
+    notebook,
+    pdf,
+    pdf_without_letters,
+    slides,
+    with_part,
+    word,
+    zipped,
+)
 
 LIMIT = 20_000_000
 
@@ -529,6 +540,22 @@ def test_scanned_pages_are_counted_also_with_a_number_on_them_and_blank_ones_are
     made = convert(".pdf", drawn("cover", "scan", "stamped", "blank"), LIMIT)
 
     assert [(note.words, note.count) for note in made.notes] == [(f"pages without text, only images ({OCR})", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "pages"),
+    [
+        ("The contract ends in March.", "", 1),
+        ("The contract ends in March.", "A heading in another font", 1),
+        ("o", "Known words beside one sign", 0),
+        ("", "Known words", 0),
+    ],
+)
+def test_pages_whose_fonts_do_not_say_what_their_signs_mean_are_counted(text: str, known: str, pages: int) -> None:
+    """PDFium gives the numbers of the signs in place of letters."""
+    words = "pages whose fonts do not say what their signs mean, perhaps read wrong"
+
+    assert counted(".pdf", pdf_without_letters(text, known)).get(words, 0) == pages
 
 
 def test_a_filled_form_is_read_even_if_the_page_has_nothing_else() -> None:

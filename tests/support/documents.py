@@ -14,9 +14,11 @@ from typing import Any
 import docx
 import matplotlib
 import pptx
+import reportlab
 import xlsxwriter
 from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
+from reportlab.pdfbase.ttfonts import TTFontFile
 from reportlab.pdfgen.canvas import Canvas
 
 
@@ -32,6 +34,28 @@ def pdf(*pages: str, title: str = "", author: str = "", password: str | None = N
         canvas.showPage()
     canvas.save()
     return made.getvalue()
+
+
+def pdf_without_letters(text: str, known: str = "") -> bytes:
+    """Create a PDF with a text in a font that has no table of what its glyphs mean, and a `known` text."""
+    font = Path(reportlab.__file__).with_name("fonts").joinpath("Vera.ttf").read_bytes()
+    glyphs = TTFontFile(io.BytesIO(font)).charToGlyph
+    numbers = "".join(f"{glyphs[ord(letter)]:04x}" for letter in text)
+    drawn = f"BT /F1 9 Tf 9 90 Td <{numbers}> Tj ET BT /F2 9 Tf 9 9 Td ({known}) Tj ET".encode()
+    system = "<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>"
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 900 99]/Contents 4 0 R/Resources<</Font<</F1 5 0 R/F2 9 0 R>>>>>>",
+        b"<</Length %d>>stream\n%b\nendstream" % (len(drawn), drawn),
+        b"<</Type/Font/Subtype/Type0/BaseFont/X/Encoding/Identity-H/DescendantFonts[6 0 R]>>",
+        f"<</Type/Font/Subtype/CIDFontType2/BaseFont/X/CIDSystemInfo{system}/FontDescriptor 7 0 R/DW 600>>".encode(),
+        b"<</Type/FontDescriptor/FontName/X/Flags 4/FontFile2 8 0 R/ItalicAngle 0/Ascent 9/Descent 0/StemV 9>>",
+        b"<</Length %d>>stream\n%b\nendstream" % (len(font), font),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    body = b"".join(b"%d 0 obj\n%b\nendobj\n" % (number, each) for number, each in enumerate(objects, 1))
+    return b"%PDF-1.4\n" + body + b"trailer<</Root 1 0 R>>\n%%EOF"
 
 
 def scanned_pdf() -> bytes:

@@ -34,8 +34,11 @@ FEW_CHARACTERS = 50
 IMAGE_SHARE = 0.5
 """A page with fewer characters, and with images on more than this share of it, is a scan with a stamp or a number."""
 
-SAMPLED = 64
-"""Minimum number of characters (where a page has as many) whose directions say which way up its text is."""
+UNKNOWN_SHARE = 0.1
+"""Share of the signs of a page that are read by their codes, since their font does not say what they mean."""
+
+SAMPLE_SIGNS = 500
+"""Signs of a page (where it has as many) that are looked at for that, and for which way up its text is."""
 
 XFA_FORMS = (2, 3)
 """Types of forms that PDFium tells of, and does not read."""
@@ -68,6 +71,9 @@ def convert_pdf(payload: bytes, max_bytes: int, scans: Recognition | None = None
         said = document.get_metadata_dict()
         notes = {
             f"pages without text, only images ({OCR})": sum(page.scanned for page in pages),
+            "pages whose fonts do not say what their signs mean, perhaps read wrong": sum(
+                page.unknown for page in pages
+            ),
             "comments, not read": sum(page.comments for page in pages),
             ATTACHED: max(0, pypdfium2.raw.FPDFDoc_GetAttachmentCount(document)),
             "an XFA form, whose fields are not read": document.get_formtype() in XFA_FORMS,
@@ -90,6 +96,7 @@ def convert_pdf(payload: bytes, max_bytes: int, scans: Recognition | None = None
 class _Page(NamedTuple):
     text: str
     scanned: bool
+    unknown: bool
     comments: int
 
 
@@ -97,7 +104,7 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
     import pypdfium2
 
     with closing(document[i]) as page:
-        text = page_text(_upright(page))
+        text, unknown = _text_of(page)
         fields, comments = _annotations(document, page)
         added = [line for line in fields if line not in text.split("\n")]
         scanned = False
@@ -111,28 +118,32 @@ def _read_page(document: Any, i: int, scans: Recognition | None) -> _Page:
                 scanned = pypdfium2.raw.FPDFPage_CountObjects(page) > 0  # letters that are drawn as lines
         text = "\n".join(filter(None, [text, *added]))
         if scanned and scans:
-            return _Page(scans.read(i + 1, partial(show_page, page), text), False, comments)
-        return _Page(text, scanned, comments)
+            return _Page(scans.read(i + 1, partial(show_page, page), text), False, unknown, comments)
+        return _Page(text, scanned, unknown, comments)
 
 
-def _upright(page: Any) -> str:
-    """Return the text of a page in the order in which it is read when most of its characters stand upright."""
+def _text_of(page: Any) -> tuple[str, bool]:
+    """Return the text of a page as it is read when most of its signs stand upright, and whether they may be wrong.
+
+    Fonts may lack the table of what their signs mean; "The" is then read as "7KH".
+    """
     from pypdfium2 import raw
 
     with closing(page.get_textpage()) as textpage:
-        n_characters = textpage.count_chars()
-        step = max(1, n_characters // SAMPLED)
-        angles = [raw.FPDFText_GetCharAngle(textpage, at) for at in range(0, n_characters, step)]
+        signs = textpage.count_chars()
+        sample = range(0, signs, max(1, signs // SAMPLE_SIGNS))
+        n_unknown = sum(raw.FPDFText_HasUnicodeMapError(textpage, at) == 1 for at in sample)
+        angles = [raw.FPDFText_GetCharAngle(textpage, at) for at in sample]
         quarters = Counter(round(2 * angle / math.pi) % 4 for angle in angles if angle >= 0)
-        shown = page.get_rotation()
-        upright = 90 * quarters.most_common(1)[0][0] if quarters else shown
-        if upright == shown:
-            return _with_raised(textpage)
-    page.set_rotation(upright)  # PDFium reads lines that run downwards from the left to the right, the last one first
-    with closing(page.get_textpage()) as textpage:
         text = _with_raised(textpage)
-    page.set_rotation(shown)
-    return text
+    shown = page.get_rotation()
+    upright = 90 * quarters.most_common(1)[0][0] if quarters else shown
+    if upright != shown:  # PDFium reads lines that run downwards from the left to the right, the last one first
+        page.set_rotation(upright)
+        with closing(page.get_textpage()) as textpage:
+            text = _with_raised(textpage)
+        page.set_rotation(shown)
+    return page_text(text), n_unknown > UNKNOWN_SHARE * len(sample)
 
 
 def _with_raised(textpage: Any) -> str:
