@@ -79,8 +79,8 @@ def is_left_undone(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Fin
     unnamed = [run.run_id for run in later if not run.tags.get(FAILED_TAG)]
     if not unnamed or run_under_way(instance, None, aid):
         return False
-    steps = list(map(build_step, aid.corpora))
-    return any(has_unsuccessful_step(instance, run_id, steps) for run_id in unnamed)
+    ops = list(map(build_step, aid.corpora))
+    return any(has_unsuccessful_step(instance, run_id, ops) for run_id in unnamed)
 
 
 def unseen(aid: FindingAid) -> str:

@@ -11,13 +11,13 @@ def config_field(config: type[dg.Config]) -> dg.Field:
 
 
 def awaited_assets(context: dg.AssetExecutionContext, besides: str) -> set[dg.AssetKey]:
-    """Return the assets of this step on which other steps of the run depend, apart from the step named `besides`."""
+    """Return the assets of this step on which other steps of the run depend, apart from those of the op `besides`."""
     step = context.op_execution_context.get_step_execution_context()
     name = step.node_handle.name
     awaited = {
         source.output
         for node, inputs in step.job_def.dependencies.items()
-        if (node.alias or node.name) != besides
+        if node.name != besides
         for dependency in inputs.values()
         for source in dependency.get_node_dependencies()
         if source.node == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -211,10 +212,14 @@ def last_sign(instance: dg.DagsterInstance, record: dg.RunRecord) -> float:
     return max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in events)])
 
 
-def has_unsuccessful_step(instance: dg.DagsterInstance, run_id: str, steps: Sequence[str]) -> bool:
-    """Return whether a run began one of these steps, and it did not succeed."""
-    found = instance.get_run_step_stats(run_id, list(steps))
-    return any(step.status is not StepEventStatus.SUCCESS for step in found)
+def has_unsuccessful_step(instance: dg.DagsterInstance, run_id: str, ops: Sequence[str]) -> bool:
+    """Return whether a run began a step of one of these ops, and it did not succeed.
+
+    Dagster splits the op of a multi-asset around assets between its own, and numbers the steps from the second on.
+    """
+    of_ops = re.compile(rf"({'|'.join(map(re.escape, ops))})(_\d+)?")
+    found = instance.get_run_step_stats(run_id)
+    return any(of_ops.fullmatch(step.step_key) and step.status is not StepEventStatus.SUCCESS for step in found)
 
 
 def check_target(

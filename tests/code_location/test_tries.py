@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
 from findingaid.model import Stage
-from findingaid_dagster.assets import corpus
+from findingaid_dagster.assets import AssetData, corpus, partitions_of, publications
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.pipelines import index, sensors, tries
+from findingaid_dagster.pipelines.code_location import build_definitions
 from tests.code_location.test_agreement import backfill_tick, change
 from tests.code_location.test_automation import Ticks, corpora_of, look, store
 from tests.conftest import Cli, text_about
@@ -97,6 +99,41 @@ def test_another_run_is_due_after_one_that_was_killed_when_it_had_published(
     assert location.failed() == set()
     assert location.all_fresh()
     assert not look(location, found.cursor, sensor).run_requests
+
+
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+def test_another_run_is_due_after_the_second_step_of_a_corpus_was_killed_when_it_had_published(
+    location: Location, monkeypatch: pytest.MonkeyPatch, sensor: str
+) -> None:
+    """Dagster runs the stages in two steps if an asset of a team is between them."""
+    stages, between = [dg.AssetKey(["docs", stage]) for stage in STAGES], dg.AssetKey("between")
+
+    @dg.asset(key=between, deps=[stages[1]], partitions_def=partitions_of("docs"))
+    def read_surfaces() -> None: ...
+
+    def after(spec: dg.AssetSpec, data: AssetData) -> dg.AssetSpec:
+        return spec.merge_attributes(deps=[between]) if data.part == Stage.EMBEDDINGS else spec
+
+    def killed(context: dg.OpExecutionContext, *arguments: Any) -> list[dg.AssetMaterialization]:
+        if context.get_step_execution_context().step.key == "docs_index_2":
+            raise RuntimeError
+        return publications(context, *arguments)
+
+    location.begin()
+    change(location.cli.docs / "ledger.md", "edit", 1)
+    own = build_definitions(location.cli.config, translation=after)
+    job = dg.Definitions.merge(own, dg.Definitions(assets=[read_surfaces])).resolve_implicit_global_asset_job_def()
+    monkeypatch.setattr(corpus, "publications", killed)
+    ledger, selected = {"dagster/partition": "ledger.md"}, [*stages, between]
+    before = location.events()
+    run = job.execute_in_process(
+        instance=location.instance, asset_selection=selected, tags=ledger, raise_on_error=False
+    )
+    assert not run.success
+    logged = location.events() - before
+    assert {logged[stage, "ledger.md"] for stage in ("artifacts", "embeddings", "records")} == {1}
+
+    assert corpora_of(look(location, sensor=sensor)) == ["docs"]
 
 
 @pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
