@@ -21,7 +21,7 @@ from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
 from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata
 from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, latest_inputs, logged_inputs
-from findingaid_dagster.internals.events import event_pointer
+from findingaid_dagster.internals.events import event_pointer, has_new_versions
 
 
 def read_published(aid: FindingAid) -> dict[str, Contents]:
@@ -42,6 +42,7 @@ class LoggedPublication:
 
     mark: str | None = None
     data_version: str | None = None
+    records: InputVersion | None = None
     inputs: Inputs = field(default_factory=dict)
 
 
@@ -53,8 +54,9 @@ def logged_publications(instance: dg.DagsterInstance, of: Corpus, limit: int) ->
 
 def _logged(of: Corpus, event: dg.AssetMaterialization) -> LoggedPublication:
     mark, version = event.metadata.get("published"), (event.tags or {}).get("dagster/data_version")
-    inputs = logged_inputs(event, [asset_key(of, Stage.RECORDS)])
-    return LoggedPublication(str(mark.value) if mark else None, version, inputs)
+    inputs = logged_inputs(event, ())
+    records = inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
+    return LoggedPublication(str(mark.value) if mark else None, version, records, inputs)
 
 
 def _inputs_of(instance: dg.DagsterInstance, of: Corpus, data_version: str) -> Inputs:
@@ -132,6 +134,7 @@ def changed_publications(
     }
     newest = {name: latest_inputs(found, last[name].inputs) for name, found in inputs.items()}
     due = {*asked, *(name for name, made in newest.items() if made != last[name].inputs)}
+    due |= {name for name, event in last.items() if _is_stale(instance, aid.corpora[name], event)}
     if served is None or (not due and all(event.mark == served for event in last.values())):
         return []
     contents = {
@@ -144,6 +147,14 @@ def changed_publications(
         publication(instance, aid.corpora[corpus], aid, now, served, before.get(corpus), made[corpus])
         for corpus, now in contents.items()
     ]
+
+
+def _is_stale(instance: dg.DagsterInstance, of: Corpus, last: LoggedPublication) -> bool:
+    """Check whether Dagster has learned of records after the event of their publish: it was told elsewhere, or anew.
+
+    That is so after a publish by the command line that a sensor told of, and after records were wiped or divided anew.
+    """
+    return last.records is not None and has_new_versions(instance, asset_key(of, Stage.RECORDS), last.records.pointer)
 
 
 def _is_held_back(aid: FindingAid, corpus: str, now: Contents) -> bool:

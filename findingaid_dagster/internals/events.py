@@ -105,17 +105,22 @@ def _payload(
 
 
 def logged_data_versions(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Sequence[str] | None = None, observed: bool = False
+    instance: dg.DagsterInstance,
+    asset: dg.AssetKey,
+    partitions: Sequence[str] | None = None,
+    observed: bool = False,
+    before: int | None = None,
 ) -> dict[str, str]:
     """Map partitions to the data version of their latest materialization, or latest observation with `observed`.
 
-    If `partitions` is None, all are mapped. Partitions without such an event or version are left out.
+    If `partitions` is None, all are mapped. Partitions without such an event or version are left out. With `before`,
+    events from this id on do not count.
     """
     if partitions is not None and not partitions:
         return {}
     kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
     tags = instance.event_log_storage.get_latest_tags_by_partition(
-        asset, kind, ["dagster/data_version"], asset_partitions=partitions
+        asset, kind, ["dagster/data_version"], asset_partitions=partitions, before_cursor=before
     )
     return {key: found["dagster/data_version"] for key, found in tags.items() if "dagster/data_version" in found}
 
@@ -130,6 +135,18 @@ def latest_event_ids(
     kind = DagsterEventType.ASSET_OBSERVATION if observed else DagsterEventType.ASSET_MATERIALIZATION
     wanted = None if partitions is None else set(partitions)
     return dict(instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, wanted))
+
+
+def has_new_versions(instance: dg.DagsterInstance, asset: dg.AssetKey, pointer: int) -> bool:
+    """Return whether any partition got its first version or another one after the event with this id.
+
+    Dagster then shows an asset as stale whose event names this pointer.
+    """
+    later = [key for key, event in latest_event_ids(instance, asset).items() if event > pointer]
+    if not later:
+        return False
+    before = logged_data_versions(instance, asset, later, before=pointer + 1)
+    return before != logged_data_versions(instance, asset, later)
 
 
 def latest_materializations(

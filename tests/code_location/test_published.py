@@ -253,3 +253,34 @@ def test_a_run_that_repeats_a_failed_one_does_not_name_its_failures(location: Lo
     assert location.index(tags=inherited).success
 
     assert [run.tags[FAILED_TAG] for run in location.instance.get_runs(limit=2)] == [""] * 2
+
+
+def divide_anew(location: Location) -> None:
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": "bucket", "buckets": 2}
+
+
+def wipe_records(location: Location) -> None:
+    location.instance.wipe_assets([dg.AssetKey(["docs", "records"])])
+
+
+def publish_by_the_command_line(location: Location) -> None:
+    """Publish a change of which the sensor tells before any run tells of the partition."""
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.cli.run("index")
+    assert len(look(location, sensor="published_elsewhere").asset_events) == 1
+
+
+@pytest.mark.parametrize("change", [divide_anew, wipe_records, publish_by_the_command_line])
+@pytest.mark.parametrize("index", [Location.index, Location.materialize_published], ids=["job", "assets"])
+def test_published_records_are_fresh_after_a_run_has_told_of_them_anew(
+    location: Location, change: Callable[[Location], None], index: Callable[[Location], dg.ExecuteInProcessResult]
+) -> None:
+    location.begin()
+    change(location)
+
+    assert index(location).success
+
+    assert location.staleness_of(PUBLISHED) == ("FRESH", ())
+    told = len(events(location))
+    assert location.index().success
+    assert len(events(location)) == told
