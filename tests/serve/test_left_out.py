@@ -69,8 +69,8 @@ def test_what_was_left_out_of_a_document_is_named(
     assert words in [note["words"] for note in status["noted"] if note["artifact_id"] == name]
     assert f"note  {words}" in cli.run("show", name).stdout
     assert f"note  {words}" in cli.run("why", name).stdout
-    assert [note["words"] for note in cli.json("show", name)["notes"]] == [words]
-    assert [link["said"] for link in cli.json("why", name)[0]["links"] if link["what"] == "note"] == [words]
+    assert words in [note["words"] for note in cli.json("show", name)["notes"]]
+    assert words in [link["said"] for link in cli.json("why", name)[0]["links"] if link["what"] == "note"]
     assert words in why(address, name)
 
 
