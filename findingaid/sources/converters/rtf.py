@@ -14,7 +14,7 @@ TRACKED = re.compile(SPAN.format("deleted|mvf"))
 STRUCK_WORDS = re.compile(SPAN.format("striked?"))
 """Begin and end of words that a change removed but that still have to be accepted, of struck words, and of groups."""
 
-FOOTNOTE = re.compile(r"\\footnote\b ?")
+FOOTNOTE = re.compile(r"(?:\\\*\s*)?\\footnote\b ?")
 RAISED = re.compile(
     r"(\\(?:super|up(?!0)\d*)(?![a-z\d])(?:\s*\\(?!(?:plain|nosupersub|sub|up0)(?![a-z\d]))[a-z]+-?\d*)*\s+)"
     r"([-+]?[0-9]{1,9})(?=[}\\])"
