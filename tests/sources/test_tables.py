@@ -111,7 +111,7 @@ def test_the_first_row_of_a_form_names_no_columns(made: Made) -> None:
     assert statements(made(FORM)) == ["Tenant; Ann Berg", "City; Oslo", "Rent; 9500"]
 
 
-@pytest.mark.parametrize("made", [word, page, text_document])
+@pytest.mark.parametrize("made", [word, page, text_document, slide])
 @pytest.mark.parametrize(
     ("rows", "named"),
     [
@@ -135,3 +135,67 @@ def test_a_first_row_of_three_names_or_more_names_the_columns(made: Made, rows: 
 
     assert len(found) == len(rows) - named
     assert all(": " in statement for statement in found) == named
+
+
+LONG = "A cell that is merged beside all the rows of a page sets words, and names none of the rows."
+
+
+def merged_word(name: str) -> str:
+    document = docx.Document()
+    table = document.add_table(3, 3)
+    table.cell(1, 0).merge(table.cell(2, 1)).text = name
+    for at, words in ((0, "Group"), (1, "Item"), (2, "Price")):
+        table.cell(0, at).text = words
+    table.cell(1, 2).text, table.cell(2, 2).text = "1", "2"
+    made = io.BytesIO()
+    document.save(made)
+    return convert(".docx", made.getvalue(), LIMIT).text
+
+
+def merged_slide(name: str) -> str:
+    deck = pptx.Presentation()
+    shapes = deck.slides.add_slide(deck.slide_layouts[5]).shapes
+    table = shapes.add_table(3, 3, *map(Inches, (1, 1, 6, 2))).table
+    for at, words in ((0, "Group"), (1, "Item"), (2, "Price")):
+        table.cell(0, at).text = words
+    table.cell(1, 0).merge(table.cell(2, 1))
+    table.cell(1, 0).text, table.cell(1, 2).text, table.cell(2, 2).text = name, "1", "2"
+    made = io.BytesIO()
+    deck.save(made)
+    return convert(".pptx", made.getvalue(), LIMIT).text
+
+
+OPEN = (
+    "<table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>Group</text:p></table:table-cell>"
+    "<table:table-cell><text:p>Item</text:p></table:table-cell><table:table-cell><text:p>Price</text:p>"
+    "</table:table-cell></table:table-row></table:table-header-rows>"
+    '<table:table-row><table:table-cell table:number-columns-spanned="2" table:number-rows-spanned="2"><text:p>NAME'
+    "</text:p></table:table-cell><table:covered-table-cell/><table:table-cell><text:p>1</text:p></table:table-cell>"
+    '</table:table-row><table:table-row><table:covered-table-cell table:number-columns-repeated="2"/>'
+    "<table:table-cell><text:p>2</text:p></table:table-cell></table:table-row></table:table>"
+)
+
+
+def merged_text_document(name: str) -> str:
+    payload = opendocument(f"<office:text>{OPEN.replace('NAME', name)}</office:text>")
+    return convert(".odt", payload, LIMIT).text
+
+
+def merged_page(name: str) -> str:
+    rows = f"<tr><td rowspan=2 colspan=2>{name}<td>1<tr><td>2"
+    return convert(".html", f"<table><tr><th>Group<th>Item<th>Price{rows}</table>".encode(), LIMIT).text
+
+
+@pytest.mark.parametrize("made", [merged_word, merged_slide, merged_text_document, merged_page])
+def test_the_name_in_a_cell_that_is_merged_downwards_is_that_of_each_row(made: Callable[[str], str]) -> None:
+    assert statements(made("North")) == ["Group: North; Price: 1", "Group: North; Price: 2"]
+    assert statements(made(LONG)) == [f"Group: {LONG}; Price: 1", "Price: 2"]
+
+
+def test_a_cell_of_an_open_workbook_that_is_merged_downwards_repeats_its_value() -> None:
+    sheet = OPEN.replace("<table:table>", '<table:table table:name="Sales">').replace("NAME", LONG)
+    typed = sheet.replace("<table:table-cell", '<table:table-cell office:value-type="string"')
+
+    text = convert(".ods", opendocument(f"<office:spreadsheet>{typed}</office:spreadsheet>"), LIMIT).text
+
+    assert statements(text) == [f"Group: {LONG}; Price: 1", f"Group: {LONG}; Price: 2"]

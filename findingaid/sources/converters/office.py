@@ -13,6 +13,7 @@ from findingaid.sources.converters.common import core_properties, has_words, lef
 from findingaid.sources.converters.marks import escape_cell, escape_tags
 from findingaid.sources.converters.office_parts import make_readable, parsed_part
 from findingaid.sources.converters.pdf import page_text
+from findingaid.sources.converters.tables import is_header
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.structure import PAGE_BREAK
@@ -74,7 +75,9 @@ def _slides() -> Any:
     class Slides(converter):  # type: ignore[misc]
         def _convert_table_to_markdown(self, table: Any, **options: Any) -> str:
             first, rule, *others = super()._convert_table_to_markdown(table, **options).strip().splitlines()
-            header = [first, rule] if table.first_row else [f"|{'  |' * len(table.columns)}", rule, first]
+            cells = [" ".join(cell.text.split()) for cell in table.rows[0].cells]
+            named = table.first_row or is_header(cells, len(table.rows))
+            header = [first, rule] if named else [f"|{'  |' * len(table.columns)}", rule, first]
             return "\n".join(["", *header, *others, "", ""])
 
         def _convert_chart_to_markdown(self, chart: Any) -> str:

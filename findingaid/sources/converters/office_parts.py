@@ -20,8 +20,8 @@ from urllib.parse import unquote
 
 from findingaid.model import Note
 from findingaid.sources.converters.marks import escape_cell, escape_heading, escape_tags, raised, struck
-from findingaid.sources.converters.numbering import BULLET, Numbering, slide_labels
-from findingaid.sources.converters.tables import is_header
+from findingaid.sources.converters.numbering import BULLET, Numbering, integer, slide_labels
+from findingaid.sources.converters.tables import LONGEST_NAME, is_header
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -71,9 +71,9 @@ LISTS = re.compile(rb"<(?:\w+:)?(?:numbering|styles)[\s>]")
 FIRST_WITHIN = 10_000
 """First element of the parts with the lists and styles of Word, and the bytes among which it is looked for."""
 
-OFF = ("0", "false", "off")
+ON, OFF = ("1", "true"), ("0", "false", "off")
 FIRST_ROW = 0x20
-"""Values of a switch of Word that is off, and the bit of a number of `tblLook` that stands for the first row."""
+"""Values of switches of Office, and the bit of a number of `tblLook` that stands for the first row."""
 
 NO_MEMORY = 2
 """Code of an error of lxml, `etree.ErrorTypes.ERR_NO_MEMORY`."""
@@ -178,7 +178,8 @@ def lacks_memory(error: Exception) -> bool:
     return type(error).__module__ == "lxml.etree" and getattr(error, "code", None) == NO_MEMORY
 
 
-def _written(root: Any) -> bytes:
+def written_part(root: Any) -> bytes:
+    """Return the tree of a part as XML."""
     from lxml import etree
 
     return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True))
@@ -202,7 +203,7 @@ def _drop_missing(name: str, parts: dict[str, bytes]) -> dict[str, str]:
         else:
             found[each.get("Id") or ""] = there
     if dropped:
-        parts[name] = _written(root)
+        parts[name] = written_part(root)
     return found
 
 
@@ -215,12 +216,11 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
     _escape_signs(root)
     if what != WORDS_OF_PART:
         made.texts.append((what, list(_runs(root))))
-        parts[name] = _written(root)
+        parts[name] = written_part(root)
         return
     _choose_alternatives(root)
     if root.tag.startswith(W):
-        for merged in list(root.iter(f"{W}vMerge")):  # the cells below are empty, and keep the others in their columns
-            merged.getparent().remove(merged)
+        _repeat_merged(root)
         if root.tag == f"{W}document":
             _write_numbers(root, made.numbering)
         _unwrap(root)
@@ -234,10 +234,11 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         if unknown := _unknown_symbols(root):
             made.notes.append(Note("left_out", "symbols of a font that is not known, not read", unknown))
         _mark_chunks(root, related, parts, made)
+    _repeat_merged_of_slides(root)
     _write_slide_numbers(root)
     _write_marks(root)
     made.texts.append((what, list(_runs(root))))
-    parts[name] = _written(root)
+    parts[name] = written_part(root)
 
 
 def _local(element: Any) -> str:
@@ -288,7 +289,7 @@ def _styles(parts: dict[str, bytes]) -> tuple[Numbering, frozenset[str]]:
             style, kind = level.find(f"{W}pStyle"), level.find(f"{W}numFmt")
             if style is not None and (kind is None or kind.get(f"{W}val") != BULLET):
                 level.remove(style)
-        parts[name] = _written(root)
+        parts[name] = written_part(root)
     styles = (style for root in found.values() for style in root.iter(f"{W}style"))
     with_header = (style for style in styles if style.find(f"{W}tblStylePr[@{W}type='firstRow']") is not None)
     return numbering, frozenset(style.get(f"{W}styleId") for style in with_header)
@@ -310,11 +311,7 @@ def _write_slide_numbers(root: Any) -> None:
     """Write the number of each numbered paragraph of a slide before its words."""
     for body in root.iter(f"{P}txBody", f"{A}txBody"):
         for paragraph, label in list(slide_labels(body.iter(f"{A}p"))):
-            run = paragraph.makeelement(f"{A}r", {})
-            text = run.makeelement(f"{A}t", {})
-            text.text = f"{label} "
-            run.append(text)
-            paragraph.find(f"{A}pPr").addnext(run)
+            paragraph.find(f"{A}pPr").addnext(_run(root, f"{label} ", A))
 
 
 def _write_choices(root: Any) -> None:
@@ -399,6 +396,38 @@ def _flatten_tables(root: Any) -> None:
         if next(table.iterdescendants(f"{W}tbl"), None) is not None:
             cells = [cell for cell in table.iter(f"{W}tc") if next(cell.iterancestors(f"{W}tbl")) is table]
             _replace(table, [each for cell in cells for each in cell if each.tag in {f"{W}p", f"{W}tbl", f"{W}sdt"}])
+
+
+def _repeat_merged(root: Any) -> None:
+    """Repeat the name in a cell that is merged downwards in the cells below, which are cells of their own then."""
+    for table in root.iter(f"{W}tbl"):
+        above: dict[int, str] = {}
+        for row in table.findall(f"{W}tr"):
+            column = sum(integer(each.get(f"{W}val"), 0) for each in row.iter(f"{W}gridBefore"))
+            for cell in row.findall(f"{W}tc"):
+                span, merged = cell.find(f"{W}tcPr/{W}gridSpan"), cell.find(f"{W}tcPr/{W}vMerge")
+                words = " ".join("".join(_runs(each)) for each in cell.iter(f"{W}p")).strip()
+                if merged is None or merged.get(f"{W}val") == "restart" or words:
+                    above[column] = words if merged is not None and len(words) <= LONGEST_NAME else ""
+                elif (paragraph := cell.find(f"{W}p")) is not None and above.get(column):
+                    paragraph.append(_run(root, above[column]))
+                column += 1 if span is None else integer(span.get(f"{W}val"), 1)
+    for merged in list(root.iter(f"{W}vMerge")):
+        merged.getparent().remove(merged)
+
+
+def _repeat_merged_of_slides(root: Any) -> None:
+    """Repeat the name in a cell that is merged downwards in the cells below."""
+    for table in root.iter(f"{A}tbl"):
+        above: dict[int, str] = {}
+        for row in table.findall(f"{A}tr"):
+            for column, cell in enumerate(row.findall(f"{A}tc")):
+                words = " ".join("".join(_runs(each)) for each in cell.iter(f"{A}p")).strip()
+                paragraph = cell.find(f"{A}txBody/{A}p")
+                if cell.get("vMerge") not in ON:
+                    above[column] = words if cell.get("hMerge") not in ON and len(words) <= LONGEST_NAME else ""
+                elif not words and paragraph is not None and above.get(column):
+                    paragraph.insert(paragraph.find(f"{A}pPr") is not None, _run(root, above[column], A))
 
 
 def _fill_rows(root: Any) -> None:
@@ -499,9 +528,9 @@ def _mark_chunks(root: Any, related: Mapping[str, str], parts: Mapping[str, byte
         _replace(chunk, [paragraph])
 
 
-def _run(root: Any, words: str) -> Any:
-    run = root.makeelement(f"{W}r", {})
-    text = run.makeelement(f"{W}t", {})
+def _run(root: Any, words: str, of: str = W) -> Any:
+    run = root.makeelement(f"{of}r", {})
+    text = run.makeelement(f"{of}t", {})
     text.text = words
     run.append(text)
     return run

@@ -12,6 +12,7 @@ from typing import Any
 from findingaid.sources.converters.common import NO_AUTHORS, NO_TITLES, left_out_notes, property_text, unpacked
 from findingaid.sources.converters.marks import strike_out
 from findingaid.sources.converters.numbering import as_label, integer
+from findingaid.sources.converters.tables import LONGEST_NAME
 from findingaid.sources.converters.web import KINDS, MOST_SPANNED, convert_html
 from findingaid.sources.documents import Converted
 
@@ -53,6 +54,10 @@ DROPPED = {
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+
+COVERED = f"{TABLE}covered-table-cell"
+CELLS = (f"{TABLE}table-cell", COVERED)
+"""Cells of a table; one that is covered belongs to a merged cell above it or to its left."""
 
 ITEMS = (f"{TEXT}list-item", f"{TEXT}list-header")
 """Elements of a list; the second has no number."""
@@ -101,6 +106,7 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
             parent = element.getparent()
             _append(parent, element.getprevious(), element.tail or "")
             parent.remove(element)
+    repeat_merged(body, LONGEST_NAME)
     for cell in list(body.iter("{*}table-cell", "{*}covered-table-cell")):
         for _ in range(1, min(int(cell.get(f"{TABLE}number-columns-repeated") or 1), MOST_SPANNED)):
             cell.addnext(deepcopy(cell))
@@ -118,6 +124,30 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
         if style in struck and element.tag in {"span", "p"}:
             strike_out(element)
     return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
+
+
+def repeat_merged(root: Any, longest: int | None = None) -> None:
+    """Repeat the value of a cell that is merged downwards in the cells below, if it has no more characters."""
+    for table in root.iter(f"{TABLE}table"):
+        spanning: dict[int, tuple[Any, int]] = {}  # cells that go on below, and in how many rows, by column
+        for row in table.iter(f"{TABLE}table-row"):
+            column, going_on = 0, dict(spanning)
+            for cell in [each for each in row if each.tag in CELLS]:
+                columns = integer(cell.get(f"{TABLE}number-columns-repeated"), 1)
+                if cell.tag == COVERED and column in going_on:
+                    cell.addprevious(deepcopy(going_on[column][0]))
+                    cell.set(f"{TABLE}number-columns-repeated", str(columns - 1))
+                    if columns == 1:
+                        row.remove(cell)
+                elif (rows := integer(cell.get(f"{TABLE}number-rows-spanned"), 1)) > 1:
+                    value = deepcopy(cell)
+                    for name in ("number-rows-spanned", "number-columns-spanned"):
+                        value.attrib.pop(f"{TABLE}{name}", None)
+                    if longest is None or len("".join(cell.itertext()).strip()) <= longest:
+                        spanning[column] = value, rows
+                column += columns
+            below = integer(row.get(f"{TABLE}number-rows-repeated"), 1)
+            spanning = {at: (cell, rows - below) for at, (cell, rows) in spanning.items() if rows > below}
 
 
 class Bases:

@@ -28,8 +28,8 @@ from findingaid.sources.converters.common import (
 )
 from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, struck
 from findingaid.sources.converters.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
-from findingaid.sources.converters.office_parts import parsed_part
-from findingaid.sources.converters.opendocument import RAISED, STRUCK, styles_of
+from findingaid.sources.converters.office_parts import parsed_part, written_part
+from findingaid.sources.converters.opendocument import RAISED, STRUCK, repeat_merged, styles_of
 from findingaid.sources.converters.tables import NUMBER, are_names
 from findingaid.sources.converters.web import convert_html
 from findingaid.sources.documents import Converted
@@ -64,6 +64,8 @@ AS_SHOWN = re.compile(
 )
 VALUE = re.compile(rb"\soffice:(?:time-)?value=[\"'][^\"']*[\"']|(?<=\soffice:value-type=.)\w+")
 """Cells in an OpenDocument file whose text has more than their value, which would be read: a unit or leading zeros."""
+
+SPANS_ROWS = re.compile(rb"number-rows-spanned=[\"'](?:[2-9]|\d\d)")
 
 FIRST_WITHIN = 10_000
 """Bytes of a part among which its first element is looked for."""
@@ -167,8 +169,12 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
         if kind == b"worksheet":
             left_out["cells that are struck out, read like others"] += cells_in(content, struck_out)
             shown |= {name: with_formats(content, formats)} if formats else {}
-        elif kind == b"document-content" and AS_SHOWN.search(content):
-            shown[name] = AS_SHOWN.sub(_as_text, shown.get(name, content))
+        elif kind == b"document-content":
+            if SPANS_ROWS.search(content):
+                root = parsed_part(shown.get(name, content))
+                repeat_merged(root)
+                shown[name] = written_part(root)
+            shown |= {name: AS_SHOWN.sub(_as_text, shown.get(name, content))} if AS_SHOWN.search(content) else {}
     if not shown:
         return payload
     parts |= shown
@@ -190,15 +196,13 @@ def _first_element(part: bytes) -> bytes:
 
 def _with_marks(part: bytes) -> bytes:
     """Return a part with its raised numbers in raised characters and marks around its struck words."""
-    from lxml import etree
-
     root = parsed_part(part)
     for mark, of_run, look in ((raised, RAISED_RUN, RAISED), (struck, STRUCK_RUN, STRUCK)):
         styles = styles_of(root, look)
         spans = [span for span in root.iter("{*}span") if not styles.isdisjoint(span.attrib.values())]
         for element in [*root.xpath(of_run), *spans]:
             element.text = mark(element.text or "")
-    return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8", standalone=True))
+    return written_part(root)
 
 
 def _not_in_cells(payload: bytes) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""Which row of a table names its columns: as a name, a value would be attributed to all that stand below it."""
+"""Which row of a table names its columns. As a name, a value would be attributed to all that stand below it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NUMBER = re.compile(r"[-\d.,:% ]+|[-.,% $€£¥]*\d[-\d.,:% $€£¥]*(?:[A-Z]{
 """Value of a cell that is no name of a column: a number, date or time, with a unit or without."""
 
 LONGEST_NAME = 60
-"""Characters of the longest name of a column in a row that is not marked as a header."""
+"""Characters of the longest name of a column in a row that is not marked as a header, and of rows in a merged cell."""
 
 FORM_COLUMNS = 2
 """Columns of a form, whose rows are a name and its value. Nothing but a mark tells its first row from a header."""

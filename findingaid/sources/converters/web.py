@@ -17,7 +17,7 @@ from findingaid.sources.converters.marks import (
     strike_out,
 )
 from findingaid.sources.converters.numbering import as_label
-from findingaid.sources.converters.tables import is_header
+from findingaid.sources.converters.tables import LONGEST_NAME, is_header
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
@@ -267,18 +267,19 @@ def _keep_on_lines(table: Any) -> None:
 
 
 def _fill_merged(table: Any) -> None:
-    """Put an empty cell into each row below a cell that is merged downwards.
+    """Put a cell into each row below a cell that is merged downwards: one with its name, or an empty one.
 
     Markdown has no merged cells: without it, the other cells of these rows would stand below the wrong headers.
     """
-    group, below = None, dict[int, int]()  # the rows that are left of cells that are merged downwards, by column
+    group, below = None, dict[int, tuple[int, str]]()  # rows that are left of merged cells, and names, by column
     for row in table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"):
         cells, column = [cell for cell in row if cell.tag in {"td", "th"}], 0
         now = below if row.getparent() is group else {}
-        group, below = row.getparent(), {at: rows - 1 for at, rows in now.items() if rows > 1}
+        group, below = row.getparent(), {at: (rows - 1, name) for at, (rows, name) in now.items() if rows > 1}
         for cell in [*cells, None]:
             while column in now:
                 filler = row.makeelement("td", {})
+                filler.text = now[column][1]
                 if cell is None:
                     row.append(filler)
                 else:
@@ -286,7 +287,9 @@ def _fill_merged(table: Any) -> None:
                 column += 1
             if cell is not None:
                 rows, columns = _span(cell, "rowspan", MOST_SPANNED), _span(cell, "colspan", 1)
-                below |= dict.fromkeys(range(column, column + columns), rows - 1) if rows > 1 else {}
+                name = " ".join(str(cell.text_content()).split())
+                names = [name if len(name) <= LONGEST_NAME else "", *[""] * (columns - 1)]
+                below |= {column + at: (rows - 1, name) for at, name in enumerate(names) if rows > 1}
                 column += columns
 
 
