@@ -29,7 +29,7 @@ from findingaid_dagster.assets.metadata import first_rows, metadata_of, shown_ar
 from findingaid_dagster.assets.partitions import Partition, read_partitions, read_selected
 from findingaid_dagster.assets.source import observation
 from findingaid_dagster.assets.specs import event_metadata, record_columns
-from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, made_from_others
+from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, inputs_at, made_from_others
 from findingaid_dagster.internals.events import (
     event_pointer,
     failed_attempts,
@@ -343,7 +343,8 @@ def _event(
     own = {asset_key(indexer.corpus, dep): partition.input_version(dep) for dep in deps_of(indexer.corpus, stage)}
     if stage is Stage.ARTIFACTS:
         own = {asset_key(indexer.corpus, SOURCE): partition.stamp_version()}
-    inputs = {**{asset.to_user_string(): InputVersion(found, pointer) for asset, found in own.items()}, **added}
+    inputs = {asset.to_user_string(): InputVersion(found, pointer) for asset, found in own.items()}
+    inputs |= inputs_at(added, partition.key)
     if partition.is_bucket and not partition.is_complete(stage):
         # Before all events, so that Dagster takes each input for a new one, and the bucket for stale.
         inputs = {asset: replace(found, pointer=-1) for asset, found in inputs.items()}

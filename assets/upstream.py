@@ -1,5 +1,7 @@
 """Versions of the assets of others that the assets of a corpus are made from, for the events that name them."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -7,13 +9,16 @@ import dagster as dg
 
 from findingaid.corpus import Corpus
 from findingaid.model import Stage
-from findingaid_dagster.assets.keys import PUBLISHED, asset_key, inputs_of
+from findingaid_dagster.assets.keys import PUBLISHED, asset_key, inputs_of, partitions_of
 from findingaid_dagster.assets.specs import upstream_of
 from findingaid_dagster.internals.events import (
+    UNKNOWN_VERSION,
     current_data_version,
     event_pointer,
     latest_materializations,
+    logged_data_versions,
     spec_inputs,
+    spec_partitions,
 )
 
 INPUT = "dagster/input_data_version/"
@@ -22,10 +27,20 @@ POINTER = "dagster/input_event_pointer/"
 
 @dataclass(frozen=True)
 class InputVersion:
-    """Data version of an asset that others are made from, and the highest event id at that time."""
+    """Data version of an asset that others are made from, and the highest event id at that time.
+
+    An asset with the partitions of the corpus has one `by_partition`, too: Dagster compares them one by one.
+    """
 
     data_version: str
     pointer: int = field(compare=False)
+    by_partition: Mapping[str, str] | None = field(default=None, compare=False)
+
+    def of(self, partition: str) -> InputVersion:
+        """Return the version that a partition of the corpus is made from."""
+        if self.by_partition is None:
+            return self
+        return InputVersion(self.by_partition.get(partition, UNKNOWN_VERSION), self.pointer)
 
 
 Inputs = Mapping[str, InputVersion]
@@ -46,10 +61,15 @@ def input_versions(context: dg.OpExecutionContext, of: Corpus, parts: Collection
     """
     added = {part: _inputs_of_others(context, of, part) for part in parts}
     pointer = event_pointer(context.instance)
-    versions = {
-        key: InputVersion(current_data_version(context.instance, key), pointer) for key in set().union(*added.values())
-    }
+    versions = {key: _current_version(context, of, key, pointer) for key in set().union(*added.values())}
     return {part: {key.to_user_string(): versions[key] for key in sorted(keys)} for part, keys in added.items()}
+
+
+def _current_version(context: dg.OpExecutionContext, of: Corpus, asset: dg.AssetKey, pointer: int) -> InputVersion:
+    instance, by_partition = context.instance, None
+    if spec_partitions(context, asset) == partitions_of(of.name):
+        by_partition = logged_data_versions(instance, asset, observed=True) | logged_data_versions(instance, asset)
+    return InputVersion(current_data_version(instance, asset), pointer, by_partition)
 
 
 def _inputs_of_others(context: dg.OpExecutionContext, of: Corpus, part: str) -> set[dg.AssetKey]:
@@ -57,6 +77,11 @@ def _inputs_of_others(context: dg.OpExecutionContext, of: Corpus, part: str) -> 
     if part == PUBLISHED:
         return {*upstream_of(of), *found} - {asset_key(of, Stage.RECORDS)}
     return found.difference(inputs_of(of, Stage(part)))
+
+
+def inputs_at(inputs: Inputs, partition: str) -> Inputs:
+    """Return the versions that a partition of the corpus is made from."""
+    return {asset: found.of(partition) for asset, found in inputs.items()}
 
 
 def logged_inputs(event: dg.AssetMaterialization, own: Collection[dg.AssetKey]) -> dict[str, InputVersion]:
@@ -85,4 +110,4 @@ def made_from_others(instance: dg.DagsterInstance, of: Corpus, stage: Stage, inp
     if not inputs and not (event and logged_inputs(event, own)):
         return set()
     logged = {key: logged_inputs(event, own) for key, event in latest_materializations(instance, asset)}
-    return {key for key, found in logged.items() if latest_inputs(inputs, found) != found}
+    return {key for key, found in logged.items() if latest_inputs(inputs_at(inputs, key), found) != found}

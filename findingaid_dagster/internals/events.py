@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import dagster as dg
 from dagster._check import CheckError
@@ -27,6 +28,9 @@ from dagster_shared.record import replace
 from findingaid.identity.hashes import content_hash
 
 BATCH_SIZE = 1000
+
+UNKNOWN_VERSION = DEFAULT_DATA_VERSION.value
+"""Data version that Dagster gives an asset or partition without events."""
 
 LOOKED_BACK = 20
 """Latest executions of a check among which its last evaluation is sought; those of runs under way have none yet."""
@@ -205,7 +209,7 @@ def current_data_version(instance: dg.DagsterInstance, asset: dg.AssetKey) -> st
         observed = logged_data_versions(instance, asset, observed=True)
         return content_hash(sorted((observed | logged_data_versions(instance, asset)).items()))
     version = extract_data_version_from_entry(record.event_log_entry) if record else None
-    return (version or DEFAULT_DATA_VERSION).value
+    return version.value if version else UNKNOWN_VERSION
 
 
 def spec_inputs(context: dg.OpExecutionContext, asset: dg.AssetKey) -> set[dg.AssetKey]:
@@ -221,6 +225,16 @@ def spec_inputs(context: dg.OpExecutionContext, asset: dg.AssetKey) -> set[dg.As
     except CheckError:
         return set()
     return set(graph.get(asset).parent_keys) if graph.has(asset) else set()
+
+
+def spec_partitions(context: dg.OpExecutionContext, asset: dg.AssetKey) -> dg.PartitionsDefinition[str] | None:
+    """Return the partitions of an asset as the code location, or else the job, has it."""
+    try:
+        graph: Any = context.repository_def.asset_graph
+    except CheckError:
+        graph = context.job_def.asset_layer.asset_graph
+    found: dg.PartitionsDefinition[str] | None = graph.get(asset).partitions_def if graph.has(asset) else None
+    return found
 
 
 def last_sign(instance: dg.DagsterInstance, record: dg.RunRecord) -> float:

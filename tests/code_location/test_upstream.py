@@ -41,9 +41,9 @@ class Team:
         found: dg.Definitions = module.with_raw()
         return found
 
-    def write_pages(self) -> None:
+    def write_pages(self, partition: str | None = None) -> None:
         newer = dg.AssetMaterialization(
-            RAW, tags={"dagster/data_version": str(self.location.instance.get_runs_count())}
+            RAW, partition=partition, tags={"dagster/data_version": str(self.location.instance.get_runs_count())}
         )
         self.location.instance.report_runless_asset_event(newer)
 
@@ -114,6 +114,29 @@ def test_an_input_of_a_stage_that_changes_after_the_listing_leaves_its_partition
     index(team)
 
     assert (late, team.status(ARTIFACTS)) == ({"STALE"}, {"STALE"})
+
+
+@WAYS
+def test_an_input_with_the_partitions_of_the_corpus_makes_only_those_stale_that_it_has_anew(
+    team: Team, index: By, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINDINGAID_PARTITIONED", "1")
+    team.location.begin()
+    team.feed("artifacts")
+    for name in NAMES[1:]:
+        team.write_pages(name)
+    index(team)
+    fresh = team.status(ARTIFACTS)
+
+    team.write_pages(NAMES[0])
+    found = {name: team.location.staleness_of(ARTIFACTS, name, team.definitions())[0] for name in NAMES}
+    before = team.location.events()
+    index(team)
+
+    assert fresh == team.status(ARTIFACTS) == {"FRESH"}
+    assert found == {name: "STALE" if name == NAMES[0] else "FRESH" for name in NAMES}
+    told = team.location.events() - before
+    assert {name: told["artifacts", name] for name in NAMES} == {name: int(name == NAMES[0]) for name in NAMES}
 
 
 def test_a_run_of_some_artifacts_leaves_the_others_stale(team: Team) -> None:
