@@ -158,6 +158,17 @@ def test_a_mail_whose_text_is_in_no_form_that_is_read_says_so() -> None:
     assert [str(note) for note in found.notes] == ["forwarded mails and other parts without a file name, not read"]
 
 
+@pytest.mark.parametrize("subtype", ["markdown", "csv", "x-patch"])
+def test_a_text_of_a_mail_that_programs_show_as_it_is_is_read(subtype: str) -> None:
+    mail = f"From: a@b.c\nSubject: S\nContent-Type: text/{subtype}; charset=utf-8\n\nThe **heron**, grey\n"
+
+    found = convert_document("a.eml", mail.encode(), LIMIT)
+
+    assert found is not None
+    assert found.text.endswith("\n\nThe **heron**, grey\n")
+    assert not found.notes
+
+
 def test_a_mail_that_says_latin_1_may_have_the_signs_of_windows() -> None:
     body = "Content-Type: text/plain; charset=iso-8859-1\n\nGröße … 5 €".encode("cp1252")
     found = convert_document("a.eml", b"From: a@example.org\nSubject: Plan\n" + body, LIMIT)

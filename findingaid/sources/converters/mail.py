@@ -48,6 +48,9 @@ READ: Mapping[str, Callable[[bytes, int], Converted]] = {
 }
 """Converters of the texts of a mail that are not plain, by their subtype."""
 
+PLAIN = frozenset({"plain", "markdown", "x-markdown", "csv", "x-patch", "x-diff"})
+"""Subtypes of texts that are read as they are, such as the patch in a mail of git."""
+
 WORDS = re.compile(r"[^\W_]+")
 SPECIAL = re.compile(r'[()<>@,:;".\[\]\\]')
 """Signs for which a person's name in an address is quoted."""
@@ -112,7 +115,7 @@ def _texts_of(part: Any, max_bytes: int, notes: list[Note], left_out: Counter[st
             yield from _texts_of(each, max_bytes, notes, left_out)
     elif part.get_filename() or part.is_attachment():
         left_out[ATTACHED] += kind != "image"
-    elif kind == "text" and (subtype == "plain" or subtype in READ):
+    elif kind == "text" and (subtype in PLAIN or subtype in READ):
         yield _text_of(part, max_bytes, notes)
     elif kind != "image" and not subtype.endswith("signature"):
         left_out[OTHER_PARTS] += 1
