@@ -220,6 +220,19 @@ def test_a_formula_that_the_converter_does_not_know_costs_no_other(content: str,
     assert not made.notes
 
 
+@pytest.mark.parametrize(("begin", "end", "text"), [("", "", "$"), (f"<m:oMathPara {MATH}>", "</m:oMathPara>", "$$")])
+def test_a_formula_of_a_slide_is_read(begin: str, end: str, text: str) -> None:
+    wrapper = "<a14:m xmlns:a14='http://schemas.microsoft.com/office/drawing/2010/main'>"
+    formula = f"{wrapper}{begin}{FORMULA(FRACTION(3))}{end}</a14:m>".encode()
+    deck = changed(
+        slides(("Head", "TEN")),
+        "ppt/slides/slide1.xml",
+        lambda xml: xml.replace(b"TEN</a:t></a:r>", b"Half of </a:t></a:r>" + formula),
+    )
+
+    assert convert(".pptx", deck, LIMIT).text.endswith(f"Half of {text}\\frac{{3}}{{4}}{text}")
+
+
 def test_a_bar_of_a_formula_does_not_end_its_cell() -> None:
     cells = "".join(f"<w:tc>{words_of(each)}</w:tc>" for each in (FORMULA("<m:r><m:t>|v|</m:t></m:r>"), RUN("4")))
     table = f"<w:tbl {NAMES}><w:tr>{cells}</w:tr></w:tbl>"

@@ -92,6 +92,14 @@ def test_levels_of_word_are_numbered_as_their_labels_say() -> None:
     ]
 
 
+def test_a_box_before_an_item_of_word_is_kept() -> None:
+    def write(document: Any) -> None:
+        item(document, "done")
+        item(document, "open", 1)
+
+    assert lines(word(write, ("bullet", "\u2612", ""), ("bullet", "\u2610", ""))) == ["\u2612 done", "\u2610 open"]
+
+
 def test_a_list_of_word_begins_anew_where_it_says_so_and_removed_paragraphs_do_not_count() -> None:
     def write(document: Any) -> None:
         item(document, "one")
@@ -185,6 +193,8 @@ NUMBERED = (
     '<text:list-level-style-bullet text:level="1" text:bullet-char="-"/></text:list-style>'
     '<text:list-style style:name="L3">'
     '<text:list-level-style-number text:level="1" style:num-format="I" text:start-value="4"/></text:list-style>'
+    '<text:list-style style:name="L4"><text:list-level-style-bullet text:level="1" text:bullet-char="\u2612"/>'
+    "</text:list-style>"
     '<style:style style:name="Plain" style:family="paragraph" style:list-style-name=""/>'
     '<style:style style:name="Own" style:family="paragraph" style:parent-style-name="Plain"/>'
     '<text:outline-style style:name="Outline">'
@@ -223,6 +233,7 @@ def items(*words: str, style: str = "L1", said: str = "") -> str:
         ),
         (items("one", "two", style="L2"), ["* one", "* two"]),
         (items("one", style="unknown"), ["* one"]),
+        (items("one", "two", style="L4"), ["\u2612 one", "\u2612 two"]),
         (
             '<text:list text:style-name="L1"><text:list-header><text:p>Head</text:p></text:list-header>'
             '<text:list-item text:start-value="7"><text:p>seven<text:number>7</text:number></text:p></text:list-item>'
@@ -263,11 +274,14 @@ def test_numbered_lines_of_a_slide_have_the_numbers_that_are_shown() -> None:
         ("four", 0, "romanUcParenBoth", 4),
         ("five", 0, "romanUcParenBoth", 4),
         ("unknown", 0, "thaiNumPeriod", 1),
+        ("done", 0, "\u2612", 1),
+        ("mere", 0, "\u2022", 1),
     ]:
         paragraph = slide.placeholders[1].text_frame.add_paragraph()
         paragraph.text, paragraph.level = text, level
         if kind:
             number = f'<a:buAutoNum {SLIDE_NAMESPACE} type="{kind}" startAt="{start}"/>'
+            number = f'<a:buChar {SLIDE_NAMESPACE} char="{kind}"/>' if len(kind) == 1 else number
             paragraph._p.get_or_add_pPr().append(parse_xml(number))
     made = io.BytesIO()
     deck.save(made)
@@ -276,6 +290,6 @@ def test_numbered_lines_of_a_slide_have_the_numbers_that_are_shown() -> None:
 
     assert lines(found.text) == [
         *("1. one", "a) deep", "b) deeper", "2. two", "3. three", "a) deep again", "plain"),
-        *("1. anew", "(IV) four", "(V) five", "1. unknown"),
+        *("1. anew", "(IV) four", "(V) five", "1. unknown", "\u2612 done", "mere"),
     ]
     assert not found.notes

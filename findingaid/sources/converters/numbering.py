@@ -15,6 +15,9 @@ PLACE = re.compile("%([1-9])")
 
 BULLET = "bullet"
 
+BOXES = frozenset("\u2610\u2611\u2612\u2713\u2714\u2717\u2718")
+"""Bullets that say whether an item is done: boxes that are empty, checked or crossed, and such marks alone."""
+
 GONE = ("del", "moveFrom")
 """Marks of paragraphs that a change removed, which do not count."""
 
@@ -69,7 +72,7 @@ ON_SLIDES = {
 
 
 def slide_labels(paragraphs: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """Yield the numbered paragraphs of a text of a slide, each with its label. Empty ones have none."""
+    """Yield the paragraphs of a text of a slide with a number or box, each with its label. Empty ones have none."""
     counted: dict[int, tuple[tuple[str, int], int]] = {}
     for paragraph in paragraphs:
         properties = paragraph.find(f"{A}pPr")
@@ -78,8 +81,11 @@ def slide_labels(paragraphs: Iterable[Any]) -> Iterator[tuple[Any, str]]:
         at = 0 if properties is None else integer(properties.get("lvl"), 0)
         counted = {level: last for level, last in counted.items() if level <= at}
         automatic = None if properties is None else properties.find(f"{A}buAutoNum")
+        bullet = None if properties is None else properties.find(f"{A}buChar")
         if automatic is None:
             counted.pop(at, None)
+            if bullet is not None and bullet.get("char") in BOXES:
+                yield paragraph, bullet.get("char")
             continue
         kind = automatic.get("type", ""), integer(automatic.get("startAt"), 1)
         before, number = counted.get(at, (None, 0))
@@ -153,7 +159,7 @@ class Numbering:
                 self.restarted[number, integer(override.get(f"{W}ilvl"), 0)] = integer(start, 1)
 
     def label(self, paragraph: Any) -> str | None:
-        """Return the label of a paragraph, and count it; None for one that is in no list, or has a bullet."""
+        """Return the label of a paragraph, and count it; None for one that is in no list, or has a mere bullet."""
         properties = paragraph.find(f"{W}pPr")
         if properties is None or any(properties.find(f"{W}rPr/{W}{change}") is not None for change in GONE):
             return None
@@ -171,7 +177,7 @@ class Numbering:
         for deeper in [each for each in numbers if each > at and levels.get(each, level).restarts]:
             del numbers[deeper]
         if level.kind == BULLET:
-            return None
+            return level.text if level.text in BOXES else None
 
         def shown(found: re.Match[str]) -> str:
             above = int(found[1]) - 1

@@ -26,6 +26,7 @@ from findingaid.sources.converters.tables import LONGEST_NAME, is_header
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+A14 = "{http://schemas.microsoft.com/office/drawing/2010/main}"
 P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -225,7 +226,6 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
             _write_numbers(root, made.numbering)
         _unwrap(root)
         _write_choices(root)
-        _write_formulas(root)
         _move_boxes(root)
         _flatten_tables(root)
         _fill_rows(root)
@@ -234,6 +234,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
         if unknown := _unknown_symbols(root):
             made.notes.append(Note("left_out", "symbols of a font that is not known, not read", unknown))
         _mark_chunks(root, related, parts, made)
+    _write_formulas(root)
     _repeat_merged_of_slides(root)
     _write_slide_numbers(root)
     _write_marks(root)
@@ -341,10 +342,10 @@ def _write_formulas(root: Any) -> None:
     for formula in list(root.iter(f"{M}oMath")):
         sign = "$$" if formula.getparent().tag == f"{M}oMathPara" else "$"
         text = f"{sign}{escape_tags(_as_tex(formula))}{sign}"
-        in_table = next(formula.iterancestors(f"{W}tbl"), None) is not None
-        _replace(formula, [_run(root, escape_cell(text) if in_table else text)])
-    for paragraph in list(root.iter(f"{M}oMathPara")):
-        _replace(paragraph, paragraph)
+        in_table = next(formula.iterancestors(f"{W}tbl", f"{A}tbl"), None) is not None
+        _replace(formula, [_run(root, escape_cell(text) if in_table else text, W if root.tag.startswith(W) else A)])
+    for around in [*root.iter(f"{M}oMathPara"), *root.iter(f"{A14}m")]:
+        _replace(around, around)
 
 
 def _as_tex(formula: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from findingaid.sources.converters.common import NO_AUTHORS, NO_TITLES, left_out_notes, property_text, unpacked
 from findingaid.sources.converters.marks import strike_out
-from findingaid.sources.converters.numbering import as_label, integer
+from findingaid.sources.converters.numbering import BOXES, as_label, integer
 from findingaid.sources.converters.tables import LONGEST_NAME
 from findingaid.sources.converters.web import KINDS, MOST_SPANNED, convert_html
 from findingaid.sources.documents import Converted
@@ -58,6 +58,8 @@ STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 COVERED = f"{TABLE}covered-table-cell"
 CELLS = (f"{TABLE}table-cell", COVERED)
 """Cells of a table; one that is covered belongs to a merged cell above it or to its left."""
+
+BULLET = f"{TEXT}list-level-style-bullet"
 
 ITEMS = (f"{TEXT}list-item", f"{TEXT}list-header")
 """Elements of a list; the second has no number."""
@@ -189,7 +191,8 @@ class Numbering:
         for style in (each for root in roots for each in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style")):
             name = style.get(f"{STYLE}name", "")
             self._outline = name if style.tag == f"{TEXT}outline-style" else self._outline
-            levels = style.iter(f"{TEXT}list-level-style-number", f"{TEXT}outline-level-style")
+            levels = style.iter(f"{TEXT}list-level-style-number", f"{TEXT}outline-level-style", BULLET)
+            levels = (level for level in levels if level.tag != BULLET or level.get(f"{TEXT}bullet-char") in BOXES)
             self._levels[name] = {integer(level.get(f"{TEXT}level"), 0): level for level in levels}
 
     def write(self, body: Any) -> None:
@@ -237,8 +240,10 @@ class Numbering:
         return 1 if level is None else integer(level.get(f"{TEXT}start-value"), 1)
 
     def _label(self, style: str, at: int, numbers: Mapping[int, int]) -> str:
-        """Return the numbers of as many levels as this one displays; "" for one that is not numbered."""
+        """Return the numbers of as many levels as this one displays, or its box; "" for one that has neither."""
         levels = self._levels.get(style, {})
+        if at in levels and levels[at].tag == BULLET:
+            return str(levels[at].get(f"{TEXT}bullet-char"))
         if at not in levels or not levels[at].get(f"{STYLE}num-format"):
             return ""
         first = at + 1 - integer(levels[at].get(f"{TEXT}display-levels"), 1)
