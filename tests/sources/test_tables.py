@@ -106,6 +106,24 @@ def test_a_row_that_is_marked_as_a_header_names_the_columns(made: Made, mark: st
     assert statements(text) == ["Name: Pump; Price: 12", "Name: Pipe; Price: 13"]
 
 
+def test_a_bold_title_over_all_columns_names_none() -> None:
+    title = "<tr><td colspan=2><b>Prices of 2024</b></td></tr><tr><td>Pump</td><td>12</td></tr>"
+    document = docx.Document()
+    table = document.add_table(2, 2)
+    merged = table.cell(0, 0).merge(table.cell(0, 1))
+    merged.paragraphs[0].add_run("Prices of 2024").bold = True
+    table.cell(1, 0).text, table.cell(1, 1).text = "Pump", "12"
+    made = io.BytesIO()
+    document.save(made)
+
+    for text in (
+        convert(".html", f"<table>{title}</table>".encode(), LIMIT).text,
+        convert(".docx", made.getvalue(), LIMIT).text,
+        page([["Prices of 2024", ""], ["Pump", "12"]], "bold"),
+    ):
+        assert [found.replace("**", "") for found in statements(text)] == ["Prices of 2024", "Pump; 12"]
+
+
 @pytest.mark.parametrize("made", [word, page, text_document, slide])
 def test_the_first_row_of_a_form_names_no_columns(made: Made) -> None:
     assert statements(made(FORM)) == ["Tenant; Ann Berg", "City; Oslo", "Rent; 9500"]

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from findingaid.model import Note
 from findingaid.sources.converters.marks import escape_cell, escape_heading, escape_tags, raised, struck
 from findingaid.sources.converters.numbering import BULLET, Numbering, integer, slide_labels
-from findingaid.sources.converters.tables import LONGEST_NAME, is_header
+from findingaid.sources.converters.tables import LONGEST_NAME, fills_columns, is_header
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -448,13 +448,14 @@ def _mark_headers(root: Any, styles: Container[str]) -> None:
     """Mark the first row of each table as its header, if its style sets it off, or it is bold or has names."""
     for table in root.iter(f"{W}tbl"):
         rows = list(table.iter(f"{W}tr"))
-        if not rows or next(table.iter(f"{W}tblHeader"), None) is not None:
+        if len(rows) < 2 or next(table.iter(f"{W}tblHeader"), None) is not None:
             continue
         style, look = table.find(f"{W}tblPr/{W}tblStyle"), table.find(f"{W}tblPr/{W}tblLook")
         styled = style is not None and style.get(f"{W}val") in styles and look is not None and _has_first_row(look)
         cells = [" ".join("".join(_runs(cell)).split()) for cell in rows[0].iter(f"{W}tc")]
-        bold = len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1])
-        if (len(rows) > 1 and (styled or bold)) or is_header(cells, len(rows)):
+        n_below = len(list(rows[1].iter(f"{W}tc")))
+        marked = styled or (_is_bold(rows[0]) and not _is_bold(rows[1]))
+        if (marked and fills_columns(cells, n_below)) or is_header(cells, n_below):
             properties = rows[0].find(f"{W}trPr")
             if properties is None:
                 properties = rows[0].makeelement(f"{W}trPr", {})

@@ -20,13 +20,16 @@ def are_names(cells: Sequence[str]) -> bool:
     return len(set(cells)) == len(cells) and not any(NUMBER.fullmatch(cell) for cell in cells)
 
 
-def is_header(cells: Sequence[str], n_rows: int) -> bool:
-    """Return whether the first row of a table of text names its columns, though it is not marked as a header."""
-    filled = [cell for cell in cells[1:] if cell]
+def fills_columns(cells: Sequence[str], n_below: int) -> bool:
+    """Return whether the first row of a table is no title: it has words above each of the cells but the first."""
+    return 0 < n_below <= len(cells) and all(cells[1:])
+
+
+def is_header(cells: Sequence[str], n_below: int) -> bool:
+    """Return whether the first row of a table names its columns, though nothing marks it, above so many cells."""
     return (
-        n_rows > 1
+        fills_columns(cells, n_below)
         and len(cells) > FORM_COLUMNS
-        and len(filled) == len(cells) - 1
         and are_names(cells)
         and max(map(len, cells)) <= LONGEST_NAME
     )

@@ -17,7 +17,7 @@ from findingaid.sources.converters.marks import (
     strike_out,
 )
 from findingaid.sources.converters.numbering import as_label
-from findingaid.sources.converters.tables import LONGEST_NAME, is_header
+from findingaid.sources.converters.tables import LONGEST_NAME, fills_columns, is_header
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.titles import as_title
@@ -241,13 +241,12 @@ def _number(element: Any, name: str, default: int) -> int:
 def _name_columns(table: Any) -> None:
     """Mark the first row as the header of a table that has none, if it is bold or has names: see `is_header`."""
     rows = table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr")
-    if not rows or table.xpath("./thead | .//th"):
+    if len(rows) < 2 or table.xpath("./thead | .//th"):
         return
-    cells = list(rows[0].iter("td"))
-    if len(rows) > 1 and all(map(_is_bold, cells)) and not all(map(_is_bold, rows[1].iter("td"))):
-        named = True
-    else:
-        named = is_header([" ".join(str(cell.text_content()).split()) for cell in cells], len(rows))
+    cells, below = (list(row.iter("td")) for row in rows[:2])
+    words = [" ".join(str(cell.text_content()).split()) for cell in cells]
+    bold = all(map(_is_bold, cells)) and not all(map(_is_bold, below))
+    named = (bold and fills_columns(words, len(below))) or is_header(words, len(below))
     for cell in cells if named else ():
         cell.tag = "th"
 
