@@ -122,6 +122,7 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
     [
         (rb"It rose.{\footnote By 3 metres.} End.}", "It rose. By 3 metres. End.", []),
         (rb"It rose{\super\chftn{\*\footnote\chftn{By 3 metres.}}} again.}", "It rose By 3 metres. again.", []),
+        (b"{\\pard Pump\\par}\n\\cell{\\pard 12\\par}\\cell\\row Next.}", "Pump|12|\nNext.", []),
         (rb"Body {\*\annotation Remark} end.}", "Body  end.", ["comments, not read"]),
         (rb"10{\super 6} of 10\super -3\nosupersub  on the 1{\super st}.}", "10⁶ of 10⁻³ on the 1st.", []),
         (

@@ -24,6 +24,9 @@ RAISED = re.compile(
 LINE_END = re.compile(r"\\(?:column|soft(?:col|line|page))(?![a-z]) ?")
 """End of a column or line, which the converter leaves out."""
 
+CELL_END = re.compile(r"\\par(?=[\s}]*\\cell(?![a-z]))")
+"""End of the last paragraph of a cell, which would part the cell from the others of its row."""
+
 NOT_READ = {
     "comments, not read": re.compile(r"\\annotation\b"),
     "embedded documents, not read": re.compile(r"\\objdata\b"),
@@ -45,7 +48,7 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     up = RAISED.sub(_raised, source)
     up = _around(STRUCK_WORDS, STRUCK, STRUCK, up)
     up = _around(TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
-    up = LINE_END.sub(r"\\line ", up)
+    up = CELL_END.sub("", LINE_END.sub(r"\\line ", up))
     read = FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
     text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
     found = TITLE.search(source)
