@@ -68,7 +68,7 @@ class Chunked:
     kind: SurfaceKind = "chunk"
     titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.
@@ -128,12 +128,12 @@ class Chunked:
         # The splitter trims white space as Rust defines it. Python and tokenizers drop further characters, so a chunk
         # may still be blank.
         chunks = self._cleaned(text, media_type, [c for c in cut if c[1].replace("\0", "").strip()])
-        headings = Headings.of(text) if markdown else None
+        headings = Headings.of(text, media_type)
         surfaces = []
         for i, (start, chunk, searched) in enumerate(chunks):
             span = (start, start + len(chunk))
             own: dict[str, Any] = {"chunk_index": i, "n_chunks": len(chunks)}
-            if headings and (path := headings.above(*span)):
+            if path := headings.above(*span):
                 own["headings"] = list(path)
             for structure in (pages, rows, code):
                 own |= structure.fields(*span) if structure else {}

@@ -1,4 +1,4 @@
-"""Structure of texts: Markdown headings, pages of a document, rows of a workbook.
+"""Structure of texts: headings, pages of a document, rows of a workbook.
 
 Spans are in characters.
 """
@@ -13,25 +13,26 @@ from itertools import pairwise
 from string import whitespace
 from typing import Any
 
-from findingaid.text.markdown import Span, headings
+from findingaid.text.headings import headings_of
+from findingaid.text.markdown import Span
 from findingaid.text.titles import as_title
 
 
 @dataclass(frozen=True)
 class Headings:
-    """Headings of a Markdown text, each with its span and the path of titles from the top level."""
+    """Headings of a text, each with its span and the path of titles from the top level."""
 
     text: str
     spans: Sequence[Span]
     paths: Sequence[tuple[str, ...]]
 
     @classmethod
-    def of(cls, text: str) -> Headings:
+    def of(cls, text: str, media_type: str) -> Headings:
         """Parse the headings of the document itself; skip those in quotes, lists, code and front matter."""
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
-        for level, title, span in headings(text):
+        for level, title, span in headings_of(text, media_type):
             above = [*((n, t) for n, t in above if n < level), (level, as_title(title))]
             spans.append(span)
             paths.append(tuple(t for _, t in above if t))

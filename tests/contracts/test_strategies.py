@@ -517,7 +517,7 @@ def test_headings_are_those_that_another_parser_sees(lines: list[str], end: str)
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
     pairs = [(o, t) for o, t in pairwise(tokens) if o.type == "heading_open" and o.level == 0 and o.map]
 
-    found = Headings.of(text)
+    found = Headings.of(text, "text/markdown")
 
     places = [text[:start].count("\n") for start, _ in found.spans]
     assert places == [o.map[0] for o, _ in pairs if o.map]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from findingaid.claims.extraction import media_type
 from findingaid.model import Artifact
 from findingaid.text.analyzer import Lexical
-from findingaid.text.cleaning import MARKDOWN
 from findingaid.text.structure import Headings
 from findingaid.text.words import stems
 
@@ -25,9 +24,10 @@ class Statement(NamedTuple):
 
 
 def headings_of(artifacts: Mapping[Key, tuple[Artifact, str]]) -> Mapping[Key, Headings]:
-    """Return the headings of those artifacts that are Markdown, where they tell what a text is about."""
-    texts = {key: artifact.raw for key, (artifact, _) in artifacts.items() if media_type(artifact.metadata) == MARKDOWN}
-    return {key: Headings.of(text) for key, text in texts.items() if isinstance(text, str)}
+    """Return the headings of artifacts, which tell what a text is about, where their format has any."""
+    texts = {key: (artifact.raw, media_type(artifact.metadata)) for key, (artifact, _) in artifacts.items()}
+    found = {key: Headings.of(text, kind) for key, (text, kind) in texts.items() if isinstance(text, str)}
+    return {key: headings for key, headings in found.items() if headings.spans}
 
 
 def about_other_sections(

@@ -12,7 +12,9 @@ from findingaid.model import Fresh
 from findingaid.query.lookup.artifact import ArtifactView, RecordView, read_artifact
 from findingaid.query.lookup.disclosure import Disclosure, disclose_artifact
 from findingaid.query.search.reader import Reader
-from findingaid.text.markdown import Span, headings
+from findingaid.text.cleaning import MARKDOWN
+from findingaid.text.headings import headings_of
+from findingaid.text.markdown import Span
 
 CHARS = 12_000
 """Characters of a part, unless the caller asks for another number."""
@@ -158,8 +160,8 @@ def _bounds(name: str, length: int, offset: int | None, span: Span | None) -> Sp
 def _outline(
     view: ArtifactView, shown: Disclosure | None, text: str, places: Mapping[str, Span]
 ) -> Iterator[OutlineEntry]:
-    """Yield the headings of a Markdown text; if it has none, the first lines of the fields that a text consists of."""
-    if shown and _is_markdown(view, shown) and (found := list(headings(text))):
+    """Yield the headings of a text; if it has none, the first lines of the fields that a text consists of."""
+    if shown and (found := list(headings_of(text, _media_type(view, shown)))):
         for level, title, (start, _) in found:
             yield OutlineEntry(" ".join(title.split()), level, start)
         return
@@ -169,10 +171,12 @@ def _outline(
             yield OutlineEntry(f"{record.surface_kind}: {first[:TITLE_CHARS]}", 1, place[0])
 
 
-def _is_markdown(view: ArtifactView, shown: Disclosure) -> bool:
+def _media_type(view: ArtifactView, shown: Disclosure) -> str:
     known = {**shown.metadata, **(view.records[0].metadata if view.records else {})}
     kind = known.get("text_type") or known.get("media_type")
-    return (shown.file or view.artifact_id).endswith(".md") if shown.file or not kind else kind == "text/markdown"
+    if shown.file or not kind:
+        return MARKDOWN if (shown.file or view.artifact_id).endswith(".md") else ""
+    return str(kind)
 
 
 def _limit(outline: Sequence[OutlineEntry]) -> list[OutlineEntry]:
