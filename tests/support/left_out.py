@@ -10,6 +10,7 @@ from pathlib import Path
 import pptx
 from PIL import Image
 
+from findingaid.sources.converters.spreadsheets import BINARY
 from findingaid.sources.documents import ATTACHED, OCR
 from findingaid.sources.outlook import NOT_STORED
 from tests.conftest import Cli
@@ -67,6 +68,9 @@ NOTES_OF_ODT = (
 )
 RECOGNIZED = "pages whose text was recognized (OCR)"
 HIDDEN = "hidden sheets, not read"
+ALSO_NOTED = {"old.xls": [BINARY]}
+"""Notes on a document of `NOTED` besides that one; they come before it."""
+
 NOTED: Mapping[str, tuple[bytes, str]] = {
     "scan.pdf": (drawn("cover", "scan"), f"pages without text, only images ({OCR})"),
     "head.docx": (with_part(word(("Head", "Text.")), "word/header1.xml", HEADER), "headers and footers, not read"),
