@@ -18,13 +18,16 @@ class TextFile(click.File):
         super().__init__("rb")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from findingaid.errors import ReadError
+        from findingaid.errors import ReadError, visible_line
         from findingaid.text.decoding import decode
 
         try:
-            return decode(super().convert(value, param, ctx).read()).text.replace("\r\n", "\n")
+            text, _, notes = decode(super().convert(value, param, ctx).read())
         except ReadError as error:
             self.fail(f"{value}: {error}", param, ctx)
+        for note in notes:
+            click.echo(visible_line(f"{value}: {note}"), err=True)
+        return text.replace("\r\n", "\n")
 
 
 class HelpGroup(click.Group):
