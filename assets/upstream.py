@@ -13,10 +13,9 @@ from findingaid_dagster.assets.keys import PUBLISHED, asset_key, inputs_of, part
 from findingaid_dagster.assets.specs import upstream_of
 from findingaid_dagster.internals.events import (
     UNKNOWN_VERSION,
-    current_data_version,
+    current_data_versions,
     event_pointer,
     latest_materializations,
-    logged_data_versions,
     spec_inputs,
     spec_partitions,
 )
@@ -66,10 +65,9 @@ def input_versions(context: dg.OpExecutionContext, of: Corpus, parts: Collection
 
 
 def _current_version(context: dg.OpExecutionContext, of: Corpus, asset: dg.AssetKey, pointer: int) -> InputVersion:
-    instance, by_partition = context.instance, None
-    if spec_partitions(context, asset) == partitions_of(of.name):
-        by_partition = logged_data_versions(instance, asset, observed=True) | logged_data_versions(instance, asset)
-    return InputVersion(current_data_version(instance, asset), pointer, by_partition)
+    version, by_partition = current_data_versions(context.instance, asset)
+    shared = spec_partitions(context, asset) == partitions_of(of.name)
+    return InputVersion(version, pointer, by_partition if shared else None)
 
 
 def _inputs_of_others(context: dg.OpExecutionContext, of: Corpus, part: str) -> set[dg.AssetKey]:

@@ -23,7 +23,7 @@ SHORT = 4
 """Length from which docutils takes a line that is shorter than its title for an underline all the same."""
 
 
-def headings_of(text: str, media_type: str) -> Iterator[tuple[int, str, Span]]:
+def headings_in(text: str, media_type: str) -> Iterator[tuple[int, str, Span]]:
     """Yield (level, title without markup, span of its lines) for each heading; none for other media types.
 
     Sections of reStructuredText have levels by the order in which their signs appear first

@@ -13,7 +13,7 @@ from itertools import pairwise
 from string import whitespace
 from typing import Any
 
-from findingaid.text.headings import headings_of
+from findingaid.text.headings import headings_in
 from findingaid.text.markdown import Span
 from findingaid.text.titles import as_title
 
@@ -32,7 +32,7 @@ class Headings:
         spans: list[Span] = []
         paths: list[tuple[str, ...]] = []
         above: list[tuple[int, str]] = []
-        for level, title, span in headings_of(text, media_type):
+        for level, title, span in headings_in(text, media_type):
             above = [*((n, t) for n, t in above if n < level), (level, as_title(title))]
             spans.append(span)
             paths.append(tuple(t for _, t in above if t))

@@ -199,17 +199,17 @@ def event_pointer(instance: dg.DagsterInstance) -> int:
     return instance.event_log_storage.get_maximum_record_id() or 0
 
 
-def current_data_version(instance: dg.DagsterInstance, asset: dg.AssetKey) -> str:
-    """Return the data version that Dagster compares inputs with: that of the latest event, or of an unknown asset.
+def current_data_versions(instance: dg.DagsterInstance, asset: dg.AssetKey) -> tuple[str, dict[str, str]]:
+    """Return the data version that Dagster compares inputs with, and those of the partitions, which it compares alone.
 
-    That of an asset with partitions, which Dagster compares one by one, is a hash of theirs.
+    The first is that of the latest event, or of an unknown asset; for an asset with partitions a hash of theirs.
     """
     record = instance.get_latest_data_version_record(asset)
     if record and record.partition_key is not None:
-        observed = logged_data_versions(instance, asset, observed=True)
-        return content_hash(sorted((observed | logged_data_versions(instance, asset)).items()))
+        found = logged_data_versions(instance, asset, observed=True) | logged_data_versions(instance, asset)
+        return content_hash(sorted(found.items())), found
     version = extract_data_version_from_entry(record.event_log_entry) if record else None
-    return version.value if version else UNKNOWN_VERSION
+    return version.value if version else UNKNOWN_VERSION, {}
 
 
 def spec_inputs(context: dg.OpExecutionContext, asset: dg.AssetKey) -> set[dg.AssetKey]:

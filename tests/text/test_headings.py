@@ -11,7 +11,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from findingaid.strategies.chunked import Chunked
-from findingaid.text.headings import RESTRUCTURED, headings_of
+from findingaid.text.headings import RESTRUCTURED, headings_in
 
 QUIET = {"report_level": 5, "halt_level": 6, "doctitle_xform": False, "sectsubtitle_xform": False}
 
@@ -37,9 +37,9 @@ def found_by_docutils(node: Any, level: int = 1) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_headings_of_restructured_text_are_those_of_docutils(name: str) -> None:
+def test_headings_in_restructured_text_are_those_of_docutils(name: str) -> None:
     text = TEXTS[name]
-    found = list(headings_of(text, RESTRUCTURED))
+    found = list(headings_in(text, RESTRUCTURED))
 
     plain = re.sub(r":ref:`([^<`]*) <[^`]*>`", r"\1", text)  # docutils alone does not know the roles of Sphinx
     assert [(level, title) for level, title, _ in found] == list(
@@ -51,7 +51,7 @@ def test_headings_of_restructured_text_are_those_of_docutils(name: str) -> None:
 
 
 def test_other_texts_have_no_headings() -> None:
-    assert not list(headings_of(TEXTS["levels"], "text/plain"))
+    assert not list(headings_in(TEXTS["levels"], "text/plain"))
 
 
 def test_a_chunk_of_restructured_text_has_the_headings_above_it() -> None:

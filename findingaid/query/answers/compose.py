@@ -92,12 +92,9 @@ class EvidenceSet:
         It says of another thing what is asked for: the price of a pump is no answer about another pump.
         """
         best = self.quotes[0]
-        if not (quote.is_entry and best.is_entry) or (quote.corpus, quote.artifact_id) != (
-            best.corpus,
-            best.artifact_id,
-        ):
-            return False
-        return quote.words & self.terms.keys() < best.words & self.terms.keys()
+        rows = quote.is_entry and best.is_entry
+        same_text = (quote.corpus, quote.artifact_id) == (best.corpus, best.artifact_id)
+        return rows and same_text and quote.words & self.terms.keys() < best.words & self.terms.keys()
 
     @cached_property
     def dated(self) -> list[Quote]:

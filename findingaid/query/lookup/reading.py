@@ -13,7 +13,7 @@ from findingaid.query.lookup.artifact import ArtifactView, RecordView, read_arti
 from findingaid.query.lookup.disclosure import Disclosure, disclose_artifact
 from findingaid.query.search.reader import Reader
 from findingaid.text.cleaning import MARKDOWN
-from findingaid.text.headings import headings_of
+from findingaid.text.headings import headings_in
 from findingaid.text.markdown import Span
 
 CHARS = 12_000
@@ -161,7 +161,7 @@ def _outline(
     view: ArtifactView, shown: Disclosure | None, text: str, places: Mapping[str, Span]
 ) -> Iterator[OutlineEntry]:
     """Yield the headings of a text; if it has none, the first lines of the fields that a text consists of."""
-    if shown and (found := list(headings_of(text, _media_type(view, shown)))):
+    if shown and (found := list(headings_in(text, _media_type(view, shown)))):
         for level, title, (start, _) in found:
             yield OutlineEntry(" ".join(title.split()), level, start)
         return

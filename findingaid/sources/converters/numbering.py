@@ -58,17 +58,9 @@ def as_label(number: int, kind: str) -> str:
 
 
 AUTOMATIC = re.compile("(arabic|alphaLc|alphaUc|romanLc|romanUc)(Period|ParenR|ParenBoth|Plain)")
-ON_SLIDES = {
-    "alphaLc": "lowerLetter",
-    "alphaUc": "upperLetter",
-    "romanLc": "lowerRoman",
-    "romanUc": "upperRoman",
-    "Period": "{}.",
-    "ParenR": "{})",
-    "ParenBoth": "({})",
-    "Plain": "{}",
-}
-"""Parts of the names by which PowerPoint calls its numbers, and how these are written."""
+OF_SLIDES = {"alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman", "romanUc": "upperRoman"}
+FORMS = {"Period": "{}.", "ParenR": "{})", "ParenBoth": "({})", "Plain": "{}"}
+"""Both parts of the names that PowerPoint gives its numbers: the kind by its name in `KINDS`, and the signs around."""
 
 
 def slide_labels(paragraphs: Iterable[Any]) -> Iterator[tuple[Any, str]]:
@@ -80,8 +72,7 @@ def slide_labels(paragraphs: Iterable[Any]) -> Iterator[tuple[Any, str]]:
             continue
         at = 0 if properties is None else integer(properties.get("lvl"), 0)
         counted = {level: last for level, last in counted.items() if level <= at}
-        automatic = None if properties is None else properties.find(f"{A}buAutoNum")
-        bullet = None if properties is None else properties.find(f"{A}buChar")
+        automatic, bullet = paragraph.find(f"{A}pPr/{A}buAutoNum"), paragraph.find(f"{A}pPr/{A}buChar")
         if automatic is None:
             counted.pop(at, None)
             if bullet is not None and bullet.get("char") in BOXES:
@@ -92,7 +83,7 @@ def slide_labels(paragraphs: Iterable[Any]) -> Iterator[tuple[Any, str]]:
         counted[at] = kind, number + 1 if before == kind else kind[1]
         found = AUTOMATIC.fullmatch(kind[0])
         name, form = found.groups() if found else ("arabic", "Period")
-        yield paragraph, ON_SLIDES[form].format(as_label(counted[at][1], ON_SLIDES.get(name, "")))
+        yield paragraph, FORMS[form].format(as_label(counted[at][1], OF_SLIDES.get(name, "")))
 
 
 @dataclass

@@ -76,7 +76,7 @@ def _slides() -> Any:
         def _convert_table_to_markdown(self, table: Any, **options: Any) -> str:
             first, rule, *others = super()._convert_table_to_markdown(table, **options).strip().splitlines()
             cells = [" ".join(cell.text.split()) for cell in table.rows[0].cells]
-            named = table.first_row or is_header(cells, len(cells) * (len(table.rows) > 1))
+            named = table.first_row or is_header(cells, len(cells) if others else 0)
             header = [first, rule] if named else [f"|{'  |' * len(table.columns)}", rule, first]
             return "\n".join(["", *header, *others, "", ""])
 

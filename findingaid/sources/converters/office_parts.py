@@ -399,6 +399,11 @@ def _flatten_tables(root: Any) -> None:
             _replace(table, [each for cell in cells for each in cell if each.tag in {f"{W}p", f"{W}tbl", f"{W}sdt"}])
 
 
+def _words(cell: Any, of: str) -> str:
+    """Return the words of a cell of Word or PowerPoint, by their names, on one line."""
+    return " ".join(" ".join("".join(_runs(each)) for each in cell.iter(f"{of}p")).split())
+
+
 def _repeat_merged(root: Any) -> None:
     """Repeat the name in a cell that is merged downwards in the cells below, which are cells of their own then."""
     for table in root.iter(f"{W}tbl"):
@@ -407,9 +412,10 @@ def _repeat_merged(root: Any) -> None:
             column = sum(integer(each.get(f"{W}val"), 0) for each in row.iter(f"{W}gridBefore"))
             for cell in row.findall(f"{W}tc"):
                 span, merged = cell.find(f"{W}tcPr/{W}gridSpan"), cell.find(f"{W}tcPr/{W}vMerge")
-                words = " ".join("".join(_runs(each)) for each in cell.iter(f"{W}p")).strip()
-                if merged is None or merged.get(f"{W}val") == "restart" or words:
-                    above[column] = words if merged is not None and len(words) <= LONGEST_NAME else ""
+                if merged is None:
+                    above.pop(column, None)
+                elif (words := _words(cell, W)) or merged.get(f"{W}val") == "restart":
+                    above[column] = words if len(words) <= LONGEST_NAME else ""
                 elif (paragraph := cell.find(f"{W}p")) is not None and above.get(column):
                     paragraph.append(_run(root, above[column]))
                 column += 1 if span is None else integer(span.get(f"{W}val"), 1)
@@ -423,8 +429,7 @@ def _repeat_merged_of_slides(root: Any) -> None:
         above: dict[int, str] = {}
         for row in table.findall(f"{A}tr"):
             for column, cell in enumerate(row.findall(f"{A}tc")):
-                words = " ".join("".join(_runs(each)) for each in cell.iter(f"{A}p")).strip()
-                paragraph = cell.find(f"{A}txBody/{A}p")
+                words, paragraph = _words(cell, A), cell.find(f"{A}txBody/{A}p")
                 if cell.get("vMerge") not in ON:
                     above[column] = words if cell.get("hMerge") not in ON and len(words) <= LONGEST_NAME else ""
                 elif not words and paragraph is not None and above.get(column):
@@ -452,7 +457,7 @@ def _mark_headers(root: Any, styles: Container[str]) -> None:
             continue
         style, look = table.find(f"{W}tblPr/{W}tblStyle"), table.find(f"{W}tblPr/{W}tblLook")
         styled = style is not None and style.get(f"{W}val") in styles and look is not None and _has_first_row(look)
-        cells = [" ".join("".join(_runs(cell)).split()) for cell in rows[0].iter(f"{W}tc")]
+        cells = [_words(cell, W) for cell in rows[0].iter(f"{W}tc")]
         n_below = len(list(rows[1].iter(f"{W}tc")))
         marked = styled or (_is_bold(rows[0]) and not _is_bold(rows[1]))
         if (marked and fills_columns(cells, n_below)) or is_header(cells, n_below):

@@ -112,15 +112,14 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
     for cell in list(body.iter("{*}table-cell", "{*}covered-table-cell")):
         for _ in range(1, min(int(cell.get(f"{TABLE}number-columns-repeated") or 1), MOST_SPANNED)):
             cell.addnext(deepcopy(cell))
-    styles = etree.fromstring(archive.read("styles.xml"), parser) if "styles.xml" in archive.namelist() else None
-    left_out["headers and footers, not read"] += _headers(styles)
-    roots = [root] if styles is None else [styles, root]
-    bases = Bases(roots)
-    Numbering(roots, bases).write(body)
+    roots = [*_named_styles(archive, parser), root]
+    left_out["headers and footers, not read"] += _headers(roots)
+    styles = ParagraphStyles(roots)
+    Lists(roots, styles).write(body)
     raised, struck = styles_of(root, RAISED), styles_of(root, STRUCK)
     for element in list(body.iter()):
         style = next((value for name, value in element.attrib.items() if name.endswith("}style-name")), "")
-        _as_html(element, _local(element), bases)
+        _as_html(element, _local(element), styles)
         if style in raised and element.tag == "span":
             element.tag = "sup"
         if style in struck and element.tag in {"span", "p"}:
@@ -132,7 +131,8 @@ def repeat_merged(root: Any, longest: int | None = None) -> None:
     """Repeat the value of a cell that is merged downwards in the cells below, if it has no more characters."""
     for table in root.iter(f"{TABLE}table"):
         spanning: dict[int, tuple[Any, int]] = {}  # cells that go on below, and in how many rows, by column
-        for row in table.iter(f"{TABLE}table-row"):
+        rows_of_table = (row for row in table.iter(f"{TABLE}table-row") if next(row.iterancestors(table.tag)) is table)
+        for row in rows_of_table:
             column, going_on = 0, dict(spanning)
             for cell in [each for each in row if each.tag in CELLS]:
                 columns = integer(cell.get(f"{TABLE}number-columns-repeated"), 1)
@@ -152,7 +152,7 @@ def repeat_merged(root: Any, longest: int | None = None) -> None:
             spanning = {at: (cell, rows - below) for at, (cell, rows) in spanning.items() if rows > below}
 
 
-class Bases:
+class ParagraphStyles:
     """Styles of paragraphs, each with those that it is based on."""
 
     def __init__(self, roots: Iterable[Any]) -> None:
@@ -161,17 +161,19 @@ class Bases:
             style.get(f"{STYLE}name"): style for style in found if style.get(f"{STYLE}family") == "paragraph"
         }
 
-    def said(self, name: str | None, attribute: str) -> str | None:
-        """Return what a style says, or the first of those below it that says anything."""
-        return next((said for each in self._from(name) if (said := each.get(f"{STYLE}{attribute}")) is not None), None)
+    def attribute(self, name: str | None, attribute: str) -> str | None:
+        """Return an attribute of a style, which it may have from the styles that it is based on."""
+        return next(
+            (found for each in self._from(name) if (found := each.get(f"{STYLE}{attribute}")) is not None), None
+        )
 
-    def has(self, name: str, base: str) -> bool:
-        """Return whether a style is one of this name, or based on it."""
+    def is_based_on(self, name: str, base: str) -> bool:
+        """Return whether a style is the one with the name `base`, or based on it."""
         return base in {name, *(style.get(f"{STYLE}parent-style-name") for style in self._from(name))}
 
     def level_of(self, name: str) -> str:
         """Return the level of the heading that a style makes of a paragraph; "" for none."""
-        return "1" if self.has(name, TITLE) else self.said(name, "default-outline-level") or ""
+        return "1" if self.is_based_on(name, TITLE) else self.attribute(name, "default-outline-level") or ""
 
     def _from(self, name: str | None) -> Iterator[Any]:
         seen: set[str | None] = set()
@@ -181,11 +183,11 @@ class Bases:
             name = self._styles[name].get(f"{STYLE}parent-style-name")
 
 
-class Numbering:
+class Lists:
     """Lists of a document: their levels by the name of their style, and the numbers of those that may be continued."""
 
-    def __init__(self, roots: Iterable[Any], bases: Bases) -> None:
-        self._bases = bases
+    def __init__(self, roots: Iterable[Any], styles: ParagraphStyles) -> None:
+        self._styles = styles
         self._levels: dict[str, dict[int, Any]] = {}
         self._outline = ""
         for style in (each for root in roots for each in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style")):
@@ -223,7 +225,7 @@ class Numbering:
             items.tag = f"{TEXT}section"
 
     def _write_heading(self, heading: Any, numbers: dict[int, int]) -> None:
-        outlined = self._bases.said(heading.get(f"{TEXT}style-name"), "list-style-name") != ""
+        outlined = self._styles.attribute(heading.get(f"{TEXT}style-name"), "list-style-name") != ""
         if heading.get(f"{TEXT}is-list-header") == "true" or not outlined:
             return
         at = integer(heading.get(f"{TEXT}outline-level"), 1)
@@ -271,12 +273,12 @@ def styles_of(root: Any, look: Mapping[str, str]) -> set[str]:
     }
 
 
-def _as_html(element: Any, local: str, bases: Bases) -> None:
+def _as_html(element: Any, local: str, styles: ParagraphStyles) -> None:
     """Give an element the name that it has in HTML."""
     attributes = {str(name).rpartition("}")[2]: value for name, value in element.attrib.items()}
     element.attrib.clear()
     style = attributes.get("style-name", "")
-    level = attributes.get("outline-level", "1") if local == "h" else bases.level_of(style) if local == "p" else ""
+    level = attributes.get("outline-level", "1") if local == "h" else styles.level_of(style) if local == "p" else ""
     if level:
         element.tag = f"h{level}" if level in {"1", "2", "3", "4", "5", "6"} else "h6"
     elif local == "a" and "href" in attributes:
@@ -284,7 +286,7 @@ def _as_html(element: Any, local: str, bases: Bases) -> None:
         element.set("href", attributes["href"])
     else:
         element.tag = TAGS.get(local, "span")
-    if local == "p" and element.getparent().tag == "td" and bases.has(style, TABLE_HEADING):
+    if local == "p" and element.getparent().tag == "td" and styles.is_based_on(style, TABLE_HEADING):
         element.getparent().tag = "th"
     if local in {"s", "tab"}:
         element.text = " "
@@ -306,9 +308,17 @@ def _append(parent: Any, before: Any | None, text: str) -> None:
         before.tail = (before.tail or "") + text
 
 
-def _headers(styles: Any | None) -> int:
+def _named_styles(archive: zipfile.ZipFile, parser: Any) -> list[Any]:
+    """Return the tree of the part with the styles that have names, if there is one."""
+    from lxml import etree
+
+    name = "styles.xml"
+    return [etree.fromstring(archive.read(name), parser)] if name in archive.namelist() else []
+
+
+def _headers(roots: Iterable[Any]) -> int:
     """Return the number of headers and footers with words, not only with page numbers."""
-    found = () if styles is None else styles.iter(*HEADERS)
+    found = (element for root in roots for element in root.iter(*HEADERS))
     return sum(LETTER.search("".join(element.itertext())) is not None for element in found)
 
 

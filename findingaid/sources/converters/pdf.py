@@ -135,9 +135,9 @@ def _text_of(page: Any) -> tuple[str, bool]:
         n_unknown = sum(raw.FPDFText_HasUnicodeMapError(textpage, at) == 1 for at in sample)
         angles = [raw.FPDFText_GetCharAngle(textpage, at) for at in sample]
         quarters = Counter(round(2 * angle / math.pi) % 4 for angle in angles if angle >= 0)
-        text = _with_raised(textpage)
-    shown = page.get_rotation()
-    upright = 90 * quarters.most_common(1)[0][0] if quarters else shown
+        shown = page.get_rotation()
+        upright = 90 * quarters.most_common(1)[0][0] if quarters else shown
+        text = _with_raised(textpage) if upright == shown else ""
     if upright != shown:  # PDFium reads lines that run downwards from the left to the right, the last one first
         page.set_rotation(upright)
         with closing(page.get_textpage()) as textpage:
@@ -168,8 +168,9 @@ def _with_raised(textpage: Any) -> str:
 
         def is_raised(at: int) -> bool:
             x, low, _, high = box(at)
-            higher = base_line(at) > base_line(found.start()) + HIGHER * size
-            return higher and high - low < SMALLER * size and x > right - HIGHER * size
+            if high - low >= SMALLER * size or x <= right - HIGHER * size:
+                return False
+            return base_line(at) > base_line(found.start()) + HIGHER * size
 
         if not is_raised(found.end() - 1):
             return found[0]

@@ -51,6 +51,7 @@ FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
 
 MARKED = re.compile(
     rb"vertAlign[^<>]*superscript|text-position=.(?:super|[1-9])|<(?:\w+:)?strike[\s/>]|line-through-\w+=.s[io]"
+    rb"|number-rows-spanned=.(?:[2-9]|\d\d)"
 )
 
 RUN = "//*[local-name()='r'][*[local-name()='rPr']/*[{}]]/*[local-name()='t']"
@@ -64,8 +65,6 @@ AS_SHOWN = re.compile(
 )
 VALUE = re.compile(rb"\soffice:(?:time-)?value=[\"'][^\"']*[\"']|(?<=\soffice:value-type=.)\w+")
 """Cells in an OpenDocument file whose text has more than their value, which would be read: a unit or leading zeros."""
-
-SPANS_ROWS = re.compile(rb"number-rows-spanned=[\"'](?:[2-9]|\d\d)")
 
 FIRST_WITHIN = 10_000
 """Bytes of a part among which its first element is looked for."""
@@ -169,12 +168,8 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
         if kind == b"worksheet":
             left_out["cells that are struck out, read like others"] += cells_in(content, struck_out)
             shown |= {name: with_formats(content, formats)} if formats else {}
-        elif kind == b"document-content":
-            if SPANS_ROWS.search(content):
-                root = parsed_part(shown.get(name, content))
-                repeat_merged(root)
-                shown[name] = written_part(root)
-            shown |= {name: AS_SHOWN.sub(_as_text, shown.get(name, content))} if AS_SHOWN.search(content) else {}
+        elif kind == b"document-content" and AS_SHOWN.search(content):
+            shown[name] = AS_SHOWN.sub(_as_text, shown.get(name, content))
     if not shown:
         return payload
     parts |= shown
@@ -195,13 +190,14 @@ def _first_element(part: bytes) -> bytes:
 
 
 def _with_marks(part: bytes) -> bytes:
-    """Return a part with its raised numbers in raised characters and marks around its struck words."""
+    """Return a part with raised numbers in raised characters, marks around struck words, and merged values repeated."""
     root = parsed_part(part)
     for mark, of_run, look in ((raised, RAISED_RUN, RAISED), (struck, STRUCK_RUN, STRUCK)):
         styles = styles_of(root, look)
         spans = [span for span in root.iter("{*}span") if not styles.isdisjoint(span.attrib.values())]
         for element in [*root.xpath(of_run), *spans]:
             element.text = mark(element.text or "")
+    repeat_merged(root)
     return written_part(root)
 
 

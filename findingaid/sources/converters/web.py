@@ -80,6 +80,7 @@ INTEGER = re.compile(r"\s*(-?[0-9]{1,9})")
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
+ROWS = "./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"
 BOLD = "ancestor::b or ancestor::strong or ancestor::*[contains(@style, 'bold')]"
 
 XHTML = re.compile(r"\s*(?:<\?xml\s|(?:<!doctype\b[^<>]*>\s*)?<html\b[^<>]*\sxmlns\s*=)", re.IGNORECASE)
@@ -240,7 +241,7 @@ def _number(element: Any, name: str, default: int) -> int:
 
 def _name_columns(table: Any) -> None:
     """Mark the first row as the header of a table that has none, if it is bold or has names: see `is_header`."""
-    rows = table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr")
+    rows = table.xpath(ROWS)
     if len(rows) < 2 or table.xpath("./thead | .//th"):
         return
     cells, below = (list(row.iter("td")) for row in rows[:2])
@@ -271,7 +272,7 @@ def _fill_merged(table: Any) -> None:
     Markdown has no merged cells: without it, the other cells of these rows would stand below the wrong headers.
     """
     group, below = None, dict[int, tuple[int, str]]()  # rows that are left of merged cells, and names, by column
-    for row in table.xpath("./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"):
+    for row in table.xpath(ROWS):
         cells, column = [cell for cell in row if cell.tag in {"td", "th"}], 0
         now = below if row.getparent() is group else {}
         group, below = row.getparent(), {at: (rows - 1, name) for at, (rows, name) in now.items() if rows > 1}
