@@ -16,7 +16,7 @@ SECTION_TITLE = re.compile(
 )
 """Title of a section, alone in its block, with a line of one sign below it, or one above it and one below it."""
 
-ROLE = re.compile(r"(?::[\w:.+-]+:)?`+([^`<]*[^`<\s])(?:\s*<[^`]*>)?`+_{0,2}")
+ROLE = re.compile(r"(?::[\w:.+-]+:)?(?<!`)`++([^`<]*[^`<\s])(?:\s*<[^`]*>)?`+_{0,2}")
 """Words in a role, a link or a literal of reStructuredText."""
 
 SHORT = 4

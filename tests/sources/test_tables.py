@@ -210,6 +210,28 @@ def test_the_name_in_a_cell_that_is_merged_downwards_is_that_of_each_row(made: C
     assert statements(made(LONG)) == [f"Group: {LONG}; Price: 1", "Price: 2"]
 
 
+def test_a_cell_of_an_open_workbook_that_is_merged_over_all_rows_fills_none() -> None:
+    below = '<table:table-row table:number-rows-repeated="1048575"><table:covered-table-cell/></table:table-row>'
+    cell = (
+        '<table:table-cell office:value-type="string" table:number-rows-spanned="1048576"><text:p>x</text:p>'
+        "</table:table-cell>"
+    )
+    sheet = f'<table:table table:name="A"><table:table-row>{cell}</table:table-row>{below}</table:table>'
+
+    text = convert(".ods", opendocument(f"<office:spreadsheet>{sheet}</office:spreadsheet>"), LIMIT).text
+
+    assert text == "## Sheet A, row 1\n\n| A |\n| --- |\n| x |"
+
+
+def test_rows_of_a_table_within_a_table_do_not_count_for_the_outer_one() -> None:
+    inner = "<table:table>" + "<table:table-row><table:table-cell/></table:table-row>" * 3 + "</table:table>"
+    body = OPEN.replace("NAME", "North").replace("<text:p>1</text:p>", f"<text:p>1</text:p>{inner}")
+
+    text = convert(".odt", opendocument(f"<office:text>{body}</office:text>"), LIMIT).text
+
+    assert text.split().count("North") == 2
+
+
 def test_a_cell_of_an_open_workbook_that_is_merged_downwards_repeats_its_value() -> None:
     sheet = OPEN.replace("<table:table>", '<table:table table:name="Sales">').replace("NAME", LONG)
     typed = sheet.replace("<table:table-cell", '<table:table-cell office:value-type="string"')

@@ -54,6 +54,13 @@ def test_other_texts_have_no_headings() -> None:
     assert not list(headings_in(TEXTS["levels"], "text/plain"))
 
 
+def test_a_title_of_signs_alone_takes_no_time() -> None:
+    """Looked for from each sign on, the words in a run of them would take a minute."""
+    [(_, title, _)] = headings_in(f"{'`' * 50_000}\n====\n", RESTRUCTURED)
+
+    assert title == "`" * 50_000
+
+
 def test_a_chunk_of_restructured_text_has_the_headings_above_it() -> None:
     text = "Guide\n=====\n\nUse\n---\n\n" + "The pump runs. " * 20 + "\n\nRepair\n------\n\n" + "It is old. " * 20
 

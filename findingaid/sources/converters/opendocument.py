@@ -128,15 +128,22 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
 
 
 def repeat_merged(root: Any, longest: int | None = None) -> None:
-    """Repeat the value of a cell that is merged downwards in the cells below, if it has no more characters."""
+    """Repeat the value of a cell that is merged downwards in the cells below, if it has no more characters.
+
+    Rows without another value stay empty: a cell may be merged over all rows of a sheet.
+    """
     for table in root.iter(f"{TABLE}table"):
         spanning: dict[int, tuple[Any, int]] = {}  # cells that go on below, and in how many rows, by column
         rows_of_table = (row for row in table.iter(f"{TABLE}table-row") if next(row.iterancestors(table.tag)) is table)
         for row in rows_of_table:
             column, going_on = 0, dict(spanning)
-            for cell in [each for each in row if each.tag in CELLS]:
+            cells = [each for each in row if each.tag in CELLS]
+            has_value = bool(going_on) and any(
+                each.tag != COVERED and "".join(each.itertext()).strip() for each in cells
+            )
+            for cell in cells:
                 columns = integer(cell.get(f"{TABLE}number-columns-repeated"), 1)
-                if cell.tag == COVERED and column in going_on:
+                if cell.tag == COVERED and column in going_on and has_value:
                     cell.addprevious(deepcopy(going_on[column][0]))
                     cell.set(f"{TABLE}number-columns-repeated", str(columns - 1))
                     if columns == 1:

@@ -702,6 +702,7 @@ def test_files_that_the_command_reads_may_have_any_encoding(cli: Cli, encoding: 
 
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Größe in Metern.\nKurz.\n\n[docs/a.md ")
+    assert ("rules.txt: encoding: cp1252 (guessed)" in result.stderr) == (encoding == "cp1252")
 
 
 def test_the_command_gives_messages_and_everything_as_json(cli: Cli) -> None:
