@@ -13,9 +13,13 @@ import sys
 import tarfile
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import paramiko
 import pytest
@@ -551,6 +555,46 @@ def test_an_object_beside_the_one_that_stands_for_its_folder_has_its_own_stamp(b
     assert before.keys() == after.keys() == {"plan"}
     assert before != after
     assert source_of(place).read("plan").raw == "other"
+
+
+@contextmanager
+def s3_without_tokens(count: int, begins: bool) -> Iterator[str]:
+    """Run a server of S3 with one bucket, whose pages hold no token, and begin after a key only if it `begins`."""
+    keys = [f"{n:05}.md" for n in range(count)]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            after = parse_qs(urlsplit(self.path).query).get("start-after", [""])[0] if begins else ""
+            rest = [key for key in keys if key > after]
+            told = "<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>1</ETag><Size>9</Size>"
+            page = "".join(f"<Contents><Key>{key}</Key>{told}</Contents>" for key in rest[:1000])
+            more = f"<IsTruncated>{str(len(rest) > 1000).lower()}</IsTruncated>"
+            body = f"<ListBucketResult><Name>b</Name>{more}{page}</ListBucketResult>".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_server_of_s3_that_sends_no_tokens_is_listed_whole_or_refused(bucket: Bucket) -> None:
+    for count in (1_000, 2_500):
+        with s3_without_tokens(count, begins=True) as endpoint:
+            options = bucket.options | {"endpoint": endpoint}
+            assert len(Files("s3://b", storage_options=options).discover().listings) == count
+    with s3_without_tokens(2_500, begins=False) as endpoint:
+        options = bucket.options | {"endpoint": endpoint}
+        with pytest.raises(
+            SourceError, match="the server lists no more than 1,000 objects: does it know ListObjectsV2"
+        ):
+            Files("s3://b", storage_options=options).discover()
 
 
 @pytest.mark.parametrize("name", ["a//b.md", "../b.md", "a\tb.md"])

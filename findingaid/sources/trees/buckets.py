@@ -36,6 +36,12 @@ CLIENT_OPTIONS = frozenset(
 )
 """Object-storage options that configure the HTTP client rather than the storage."""
 
+PAGE = 999
+"""Fewest objects of a full page of S3, which has 1,000. The client hides the one that represents the root."""
+
+UNSORTED = "--x-s3"
+"""End of the names of S3's directory buckets, in which no listing can begin after a path."""
+
 
 class Bucket:
     """Object storage: one listing of all keys with their ETags. Uses the client that also stores the tables."""
@@ -50,14 +56,11 @@ class Bucket:
         config: Any = {name: text for name, text in texts.items() if name not in CLIENT_OPTIONS}
         self._store = from_url(f"{scheme}://{bucket}", config=config, client_options=client or None)
         self._root = key.strip("/")
+        self._may_stop_early = scheme.startswith("s3") and not bucket.endswith(UNSORTED)
 
     def listed(self, wanted: TreeFilter) -> Listed:
         prefix = f"{self._root}/" if self._root else ""
-        found: list[Any] = []
-        limits = ListingLimits()
-        for chunk in self._store.list(self._root or None):
-            limits.count(len(chunk))
-            found += chunk
+        found = self._metas()
         if not found and self._root:
             found, prefix = [self._store.head(self._root)], self._root.removesuffix(name_of(self._root))
         named = [(m["path"].removeprefix(prefix), m) for m in found if m["path"].startswith(prefix)]
@@ -67,6 +70,26 @@ class Bucket:
             unsure = [path for path, entry in entries.items() if not (entry and entry.size) or often[path] > 1]
             entries |= zip(unsure, pool.map(self._asked, unsure), strict=True)
         return Listed([entry for entry in entries.values() if entry])
+
+    def _metas(self) -> list[Any]:
+        """Return all objects as the client lists them.
+
+        The client takes a page without a token for the last one. Some servers send no tokens, and those that know only
+        the first version of ListObjects also ignore where a listing is to begin.
+        """
+        found: list[Any] = []
+        limits = ListingLimits()
+        last, more = None, True
+        while more:
+            known = len(found)
+            for chunk in self._store.list(self._root or None, offset=last):
+                limits.count(len(chunk))
+                if last and any(m["path"] < last for m in chunk):
+                    raise OSError(f"the server lists no more than {known:,} objects: does it know ListObjectsV2?")
+                found += [m for m in chunk if m["path"] != last]
+            more = self._may_stop_early and len(found) - known >= PAGE
+            last = max((m["path"] for m in found), default=None)
+        return found
 
     def _asked(self, path: str) -> Entry | None:
         """Return an object as the server tells of it alone, or None. Raises any exception of the client.
