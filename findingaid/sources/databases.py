@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import socket
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources.change_times import may_repeat, seconds_of
+from findingaid.sources.limits import answer_in_time
 from findingaid.sources.records import (
     MAX_BYTES,
     Columns,
@@ -51,6 +53,9 @@ AHEAD_SECONDS = 10.0
 AT_ONCE = 1_000
 """Rows that are fetched at once."""
 
+IN_FILES = frozenset({"sqlite", "duckdb"})
+"""Databases without a server."""
+
 LARGEST = 2**63
 """Bound of numbers that the driver of SQLite takes."""
 
@@ -59,6 +64,11 @@ SAME_AS_TEXT = (int, str)
 
 IN_A_FILE = re.compile(r"((?:sqlite|duckdb):///)([^/:].*)")
 """Address of a database in a file that is named by a relative path."""
+
+STOP_BY_ITSELF = (
+    "SELECT set_config('statement_timeout', least(nullif(setting::bigint, 0), :ms)::text, true)"
+    " FROM pg_settings WHERE name = 'statement_timeout'"
+)
 
 NOT_READ: tuple[float, None] = (-math.inf, None)
 
@@ -270,8 +280,9 @@ class Database:
         rows: _Rows | None = None
         try:
             engine = _engine(address)
-            with engine.connect().execution_options(**_read_only(engine)) as connection:
-                rows = _Rows(connection, self._origin(), self.timeout)
+            connection = self._connected(engine).execution_options(**_read_only(engine))
+            rows = _Rows(connection, self._origin(), self.timeout)
+            with rows:
                 yield rows
         except (SQLAlchemyError, ImportError, OSError) as error:
             if rows and rows.late:
@@ -281,6 +292,11 @@ class Database:
             raise SourceError(
                 f"source: a value that Python cannot hold ({_told(error, address)}): cast its column to text in a query"
             ) from None
+
+    def _connected(self, engine: Engine) -> Connection:
+        """Connect to the database. Raises TimeoutError, since most drivers wait for a silent server without end."""
+        in_file = engine.dialect.name in IN_FILES
+        return engine.connect() if in_file else answer_in_time(engine.connect, seconds=self.timeout)
 
     def _origin(self) -> FromClause:
         from sqlalchemy import table, text
@@ -308,6 +324,18 @@ class _Rows:
     origin: FromClause
     timeout: float
     late: bool = False
+
+    def __enter__(self) -> None:
+        """Have PostgreSQL stop statements by itself, soon after `_stop` ended the connection."""
+        from sqlalchemy import text
+
+        if self.connection.dialect.name == "postgresql":
+            with self._limited():
+                self.connection.execute(text(STOP_BY_ITSELF), {"ms": int(self.timeout * 1000) + 1000})
+
+    def __exit__(self, *_: object) -> None:
+        with self._limited():  # it waits for the server to end the transaction
+            self.connection.close()
 
     def columns(self) -> Sequence[str]:
         """Return the names of all columns."""
@@ -381,9 +409,16 @@ class _Rows:
             timer.cancel()
 
     def _stop(self) -> None:
-        """Stop the statement under way: SQLite and DuckDB interrupt it, other drivers cancel it."""
+        """Stop the statement under way: SQLite and DuckDB interrupt it, others lose their connection.
+
+        A server that is asked to cancel it may be the one that does not answer.
+        """
         self.late = True
         driver: Any = self.connection.connection.driver_connection
+        if fileno := getattr(getattr(driver, "_sock", driver), "fileno", None):  # PyMySQL has its socket there
+            with suppress(OSError), socket.socket(fileno=os.dup(fileno())) as connected:
+                connected.shutdown(socket.SHUT_RDWR)
+            return
         stop = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None) or driver.close
         stop()
 
@@ -425,7 +460,7 @@ def _engine(address: str) -> Engine:
 
     url = _parse_url(address)
     kind = url.get_backend_name()
-    if kind not in {"sqlite", "duckdb"}:
+    if kind not in IN_FILES:
         return create_engine(url, pool_pre_ping=True)
     # A connection that is kept would see a file that was replaced, and keep others from writing to it.
     if kind == "duckdb":

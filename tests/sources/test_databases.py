@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -339,6 +342,50 @@ def test_a_statement_that_takes_too_long_is_stopped(base: Base) -> None:
 
     with pytest.raises(SourceError, match=r"source.timeout: the database took more than 0.3 seconds"):
         base.source(table="", query=endless, timeout=0.3).discover()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql+psycopg2://u@127.0.0.1:{silent.getsockname()[1]}/db"
+        with pytest.raises(SourceError, match="no answer within"):
+            Database(url=url, table="t", timeout=0.3).discover()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("CI") and programs() is None, reason="needs postgresql")
+@pytest.mark.parametrize("last", ["columns", "kind_of"])
+def test_a_server_that_falls_silent_is_not_waited_for(
+    postgres: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    base = Base(postgres(f"{tmp_path.name}-{last}"))
+    servers: list[int] = []
+    before = getattr(databases._Rows, last)
+
+    def answer_once_more(rows: databases._Rows, *given: Any) -> Any:
+        answer = before(rows, *given)
+        servers.append(rows.connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+        os.kill(servers[-1], signal.SIGSTOP)
+        return answer
+
+    monkeypatch.setattr(databases._Rows, last, answer_once_more)
+    try:
+        with pytest.raises(SourceError, match=r"source.timeout: the database took more than 1 seconds"):
+            base.source(timeout=1).discover()
+    finally:
+        for each in servers:
+            os.kill(each, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("driver_name", ["psycopg2", "pymysql"])
+def test_a_statement_ends_with_the_connection_of_its_driver(driver_name: str) -> None:
+    here, there = socket.socketpair()
+    driver = SimpleNamespace(fileno=here.fileno) if driver_name == "psycopg2" else SimpleNamespace(_sock=here)
+    connection: Any = SimpleNamespace(connection=SimpleNamespace(driver_connection=driver))
+
+    databases._Rows(connection, sqlalchemy.table("t"), 1)._stop()
+
+    there.settimeout(5)
+    assert there.recv(1) == b""
 
 
 def test_nothing_can_be_written(tmp_path: Path) -> None:
