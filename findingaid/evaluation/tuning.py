@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import yaml
 
 from findingaid.aid import FindingAid
@@ -33,7 +34,7 @@ class Tuning:
     @cached_property
     def best(self) -> tuple[Mapping[str, Any], Evaluation]:
         """Settings with the highest mean, and their evaluation; the first of equal ones."""
-        return max(self.tried, key=lambda entry: float(entry[1].scores[self.measure].mean()))
+        return max(self.tried, key=lambda entry: float(np.nanmean(entry[1].scores[self.measure])))
 
     @cached_property
     def gain(self) -> Difference:

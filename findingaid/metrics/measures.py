@@ -73,7 +73,7 @@ def scores(
         str(row): {item: float(len(ranking) - place) for place, item in enumerate(ranking)}
         for row, ranking in enumerate(rankings)
     }
-    for metric in ir_measures.iter_calc(list(wanted), qrels, run):
+    for metric in ir_measures.iter_calc(list(wanted), qrels, run) if wanted else ():
         made[int(metric.query_id), wanted[metric.measure]] = metric.value
     return made
 

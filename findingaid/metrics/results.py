@@ -178,9 +178,15 @@ def evaluate_search(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate the search of `searching` on cases, over `corpora` or all, with the search options `asked`."""
+    """Evaluate the search of `searching` on cases, over `corpora` or all, with the search options `asked`.
+
+    Raises CasesError for a measure of passages if no case has one.
+    """
+    with_passage = any(case.passage for case in cases.cases)
     if measures is None:
-        measures = MEASURES + ((f"{PASSAGE}@{TOP}",) if any(case.passage for case in cases.cases) else ())
+        measures = MEASURES + ((f"{PASSAGE}@{TOP}",) if with_passage else ())
+    if not with_passage and (wrong := next((m for m in measures if m.startswith(PASSAGE)), None)):
+        raise CasesError(f"{wrong}: no case has a passage")
     rankings = rank(
         searching,
         cases.cases,

@@ -17,10 +17,12 @@ from scipy import stats
 import findingaid
 from findingaid import ConfigError, FindingAid
 from findingaid.evaluation.generated_cases import generate
+from findingaid.evaluation.tuning import Tuning
 from findingaid.indexing.checks import QUALITY
-from findingaid.metrics import load_cases, measure_name
+from findingaid.metrics import Evaluation, load_cases, measure_name
+from findingaid.metrics.cases import Case
 from findingaid.metrics.measures import interval, p_value, scores
-from findingaid.metrics.rankings import contains_passage
+from findingaid.metrics.rankings import CaseRanking, contains_passage
 from findingaid.strategies.chunked import Chunked
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import MemorySource, OpenAIServer, faults
@@ -199,6 +201,26 @@ def test_a_passage_is_found_where_a_hit_holds_it(indexed: Cli) -> None:
 
     assert [case["scores"]["passage@10"] for case in found["cases"]] == [1, 0, None]
     assert found["scores"]["passage@10"]["value"] == 0.5
+
+
+def test_a_measure_of_passages_may_be_the_only_one_and_needs_a_passage(indexed: Cli) -> None:
+    cases = write_cases(indexed, asking_for("ledger", passage="This stands nowhere"), asking_for("vector"))
+    asked = ("eval", "--set", cases, "--metric", "passage@10", "--versus", "mode=lexical")
+    found = indexed.json(*asked)
+    write_cases(indexed, asking_for("ledger"))
+
+    assert [case["scores"]["passage@10"] for case in found["evaluations"][0]["cases"]] == [0, None]
+    assert "passage@10: no case has a passage" in error_of(indexed.run(*asked))
+
+
+def test_settings_are_compared_by_the_cases_that_have_the_measure() -> None:
+    cases = [Case("1", "a", {"docs/a": 1}, passage="a"), Case("2", "b", {"docs/b": 1})]
+    tried = [
+        ({"blend": place}, Evaluation("", cases, [CaseRanking([], place), CaseRanking([])], ["passage@1"]))
+        for place in (2, 1)
+    ]
+
+    assert Tuning("passage@1", tried).best[0] == {"blend": 1}
 
 
 def test_two_ways_of_asking_are_compared(indexed: Cli) -> None:
