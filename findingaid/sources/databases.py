@@ -28,7 +28,7 @@ from findingaid.llm.api_errors import mask_secrets
 from findingaid.model import Artifact, Discovery, Failure, Listing
 from findingaid.registry import checked
 from findingaid.sources.change_times import may_repeat, seconds_of
-from findingaid.sources.limits import answer_in_time
+from findingaid.sources.limits import SILENT, SILENT_SECONDS, answer_in_time
 from findingaid.sources.records import (
     MAX_BYTES,
     Columns,
@@ -127,6 +127,7 @@ class Database:
         """
         self.__dict__.pop("_shape", None)  # the table may have changed since the last run
         self._ahead.clear()
+        self._late.clear()
         listings: dict[str, Listing] = {}
         failures: list[Failure] = []
         nameless = 0
@@ -161,6 +162,8 @@ class Database:
         return None if row is None else self._listing(artifact_id, row)
 
     def read(self, artifact_id: str) -> Artifact:
+        if len(self._late) >= SILENT and time.monotonic() < self._late[-1] + SILENT_SECONDS:
+            raise ReadError(f"not asked for, since the database was late {SILENT} times in a row", "transport")
         try:
             at, row = self._ahead.pop(artifact_id, NOT_READ)
             if time.monotonic() > at + AHEAD_SECONDS:
@@ -225,6 +228,11 @@ class Database:
         """Rows that are likely read next, each with the time when it was read."""
         return {}
 
+    @cached_property
+    def _late(self) -> list[float]:
+        """The times at which the database did not answer in time, since it last did."""
+        return []
+
     def _listing(self, artifact_id: str, row: Mapping[str, Any]) -> Listing:
         """Return a row's listing: its stamp changes with `updated` and with what is read, or with any value."""
         if self.updated:
@@ -284,7 +292,10 @@ class Database:
             rows = _Rows(connection, self._origin(), self.timeout)
             with rows:
                 yield rows
+            self._late.clear()
         except (SQLAlchemyError, ImportError, OSError) as error:
+            if isinstance(error, TimeoutError) or (rows and rows.late):
+                self._late.append(time.monotonic())
             if rows and rows.late:
                 raise SourceError(f"source.timeout: the database took more than {self.timeout:g} seconds") from None
             raise SourceError(f"source: {_told(error, address)}") from None

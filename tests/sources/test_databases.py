@@ -18,6 +18,7 @@ import sqlalchemy
 from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.sources import databases
 from findingaid.sources.databases import Database
+from findingaid.sources.limits import SILENT
 from tests.conftest import Cli
 from tools.postgres import programs, server
 
@@ -374,6 +375,30 @@ def test_a_server_that_falls_silent_is_not_waited_for(
     finally:
         for each in servers:
             os.kill(each, signal.SIGCONT)
+
+
+def test_a_database_that_falls_silent_between_two_rows_is_not_asked_for_each_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Base(f"sqlite:///{tmp_path / 'tickets.db'}").source()
+    source.discover()
+    asked: list[object] = []
+
+    def silent(engine: object, *_: object) -> Any:
+        asked.append(engine)
+        raise TimeoutError("no answer within 60 s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "_connected", silent)
+        for _ in range(20):
+            with pytest.raises(ReadError) as raised:
+                source.read("1")
+    assert len(asked) <= SILENT + 1
+    assert str(raised.value) == "not asked for, since the database was late 5 times in a row"
+
+    monkeypatch.setattr(databases, "SILENT_SECONDS", 0)
+    assert source.read("1").raw == "The boiler is cold."
+    assert not source._late
 
 
 @pytest.mark.parametrize("driver_name", ["psycopg2", "pymysql"])
