@@ -253,7 +253,7 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
             log_asset_events(context, publications(context, aid, before, reports, inputs=inputs))
         if closed.held:
             context.log.warning(HELD)
-        return Report(reports, unpublished=closed.unpublished)
+        return Report(reports, unpublished=closed.unpublished, held=HELD if closed.held else "")
 
 
 def _tell(context: dg.OpExecutionContext, indexer: Indexer, of: _Discovered, previews: bool, visible: bool) -> None:
@@ -269,7 +269,7 @@ def _log_report(context: dg.OpExecutionContext, report: Report) -> None:
         log_remarks(context, corpus, found)
     done = {"corpora": table(_rows(report))} if report.corpora else {}
     if problems := list(report.problems()):
-        published = "" if report.unpublished else "everything else is published, but "
+        published = "" if report.unpublished or report.held else "everything else is published, but "
         told = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done}
         resumed = RESUMED if RESUMED_TAG in context.run.tags else ""
         raise fail_run(context, f"{published}{len(problems)} failed{resumed}", problems, told)

@@ -273,6 +273,19 @@ def test_an_index_that_was_made_anew_is_told_though_its_version_has_the_same_num
     assert [version != built[0] for version, _ in events(location)] == [True, False]
 
 
+def test_a_failed_run_says_that_the_rest_is_published_unless_a_rollback_holds(location: Location) -> None:
+    location.begin()
+    location.cli.write("bad.md", b"\x00binary")
+    location.cli.write("ledger.md", text_about("another ledger"))
+    published = location.index()
+    location.aid.rollback()
+    held = location.index()
+
+    assert "everything else is published" in error_of(published)
+    assert "everything else is published" not in error_of(held)
+    assert "1 failed: docs: bad.md: " in error_of(held)
+
+
 def test_the_error_of_a_failed_run_names_artifacts_and_reasons_and_the_option_of_the_job(location: Location) -> None:
     location.begin()
     location.cli.write("bad.md", b"\x00binary")
