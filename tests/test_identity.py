@@ -686,13 +686,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, CombinedExtractor())] == [
-        "Chunked-e40a5f40c65f",
-        "ClaudeSession-b0b65da3a146",
-        "ClaudeTurn-a97347c30c62",
-        "Package-e66ce39243c1",
+        "Chunked-8b508e752e15",
+        "ClaudeSession-7f810d9c438b",
+        "ClaudeTurn-7222910046f9",
+        "Package-926d3fa61bd0",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-7bad7c4ca2e7",
+        "WithSynopsis-3098d044297f",
         "fields-4b11ef34db01",
         "links-2-289956d96661",
         "together-e0c61474471f",
@@ -735,7 +735,7 @@ def test_what_shipped_parts_make_of_these_texts_changes_only_with_their_ids() ->
         "extractive-3-v5": "e8869db903a7",
         "extractive-15-400-v4": "647bdbf25a8a",
         "extractive-v3": "f8252525fcfb",
-        "Chunked 11": "502a0c67be19",
+        "Chunked 12": "502a0c67be19",
     }
 
 

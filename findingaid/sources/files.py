@@ -48,7 +48,7 @@ from findingaid.sources.trees.archives import archive
 from findingaid.sources.trees.tree import DEEPEST
 from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, is_binary
-from findingaid.text.file_metadata import file_metadata
+from findingaid.text.file_metadata import file_metadata, first_heading
 
 MOST_VISITS = 20
 """How often one folder may be listed through links.
@@ -345,7 +345,7 @@ class Files:
             raise
         media_type = media_type_of(name)
         markdown = own.get("text_type", media_type) == MARKDOWN and "n_sheets" not in own
-        said, also = file_metadata(text, name) if markdown else ({"title": name}, ())
+        said, also = file_metadata(text, name) if markdown else ({"title": first_heading(text, media_type) or name}, ())
         metadata = {**said, "path": artifact_id, "media_type": media_type} | own
         if grammar := grammar_id(media_type):
             metadata["grammar"] = grammar

@@ -9,6 +9,8 @@ MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
 
 MEDIA_TYPES: Mapping[str, str] = {
+    ".adoc": "text/x-asciidoc",
+    ".asciidoc": "text/x-asciidoc",
     ".c": "text/x-c",
     ".cc": "text/x-c++",
     ".cjs": "text/javascript",
@@ -36,7 +38,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".json": "application/json",
     ".jsonl": "application/jsonl",
     ".jsx": "text/javascript",
-    ".latex": "application/x-latex",
+    ".latex": "application/x-tex",
     ".markdown": MARKDOWN,
     ".md": MARKDOWN,
     ".mdx": MARKDOWN,
@@ -47,6 +49,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".mts": "text/x-typescript",
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odt": "application/vnd.oasis.opendocument.text",
+    ".org": "text/x-org",
     ".pdf": "application/pdf",
     ".png": "image/png",
     ".pptx": f"{OFFICE}presentationml.presentation",

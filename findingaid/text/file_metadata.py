@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from findingaid.model import Note
+from findingaid.text.cleaning import MARKDOWN
 from findingaid.text.front_matter import MAX_VALUES, FrontMatter, filter_fields
-from findingaid.text.markdown import blocks, headings
+from findingaid.text.headings import headings_in
+from findingaid.text.markdown import blocks
 from findingaid.text.titles import as_title
 
 COMMA, SPACE_OR_COMMA = re.compile(r","), re.compile(r"[\s,]+")
@@ -26,7 +28,7 @@ def file_metadata(markdown: str, name: str) -> tuple[dict[str, Any], Sequence[No
     fields = filter_fields(front)
     said = fields.get("title")
     title = as_title(str(said)) if isinstance(said, str | int | float) else ""
-    title = title or next(filter(None, (as_title(heading) for _, heading, _ in headings(markdown))), "")
+    title = title or first_heading(markdown, MARKDOWN)
     tags = dict.fromkeys((*_listed(fields.get("tags"), SPACE_OR_COMMA), *inline_tags(markdown)))
     aliases = dict.fromkeys(_listed(fields.get("aliases"), COMMA))
     lists = {"tags": [*tags][:MAX_VALUES], "aliases": [*aliases]}
@@ -35,6 +37,11 @@ def file_metadata(markdown: str, name: str) -> tuple[dict[str, Any], Sequence[No
         **{field: values for field, values in lists.items() if values},
         "title": title or name,
     }, front.notes
+
+
+def first_heading(text: str, media_type: str) -> str:
+    """Return the first heading with words; "" if there is none."""
+    return next(filter(None, (as_title(heading) for _, heading, _ in headings_in(text, media_type))), "")
 
 
 def inline_tags(markdown: str) -> Iterator[str]:

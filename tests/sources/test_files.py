@@ -91,6 +91,24 @@ def test_text_is_decoded_whatever_its_encoding(root: Path, payload: bytes, text:
     assert encoding is None or artifact.metadata["encoding"] == encoding
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("a.rst", "Guide\n=====\n\nWords.\n", "Guide"),
+        ("a.adoc", "Words.\n\n= Guide\n", "Guide"),
+        ("a.asciidoc", "Guide\n-----\n", "Guide"),
+        ("a.org", "* \n#+title: Guide\n", "Guide"),
+        ("a.tex", "\\section{}\\section{Guide}\n", "Guide"),
+        ("a.txt", "Guide\n=====\n", "a.txt"),
+        ("b.rst", "Words.\n", "b.rst"),
+    ],
+)
+def test_the_title_of_a_text_is_its_first_heading(root: Path, name: str, text: str, title: str) -> None:
+    put(root, name, text)
+
+    assert Files(root).read(name).metadata["title"] == title
+
+
 def test_a_binary_file_is_a_failed_artifact_if_the_source_says_so(root: Path) -> None:
     put(root, "a.md", b"\x7fELF\x00\x01\x02\x00")
 

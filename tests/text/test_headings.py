@@ -1,4 +1,4 @@
-"""Headings of reStructuredText are those that docutils finds, and each chunk has those above it."""
+"""Headings are those that readers of a format see, in reStructuredText those of docutils; chunks have those above."""
 
 from __future__ import annotations
 
@@ -48,6 +48,70 @@ def test_headings_in_restructured_text_are_those_of_docutils(name: str) -> None:
     for _, title, (start, end) in found:
         assert title.split()[0] in text[start:end]
         assert text[start - 1 : start] in {"", "\n"}
+
+
+ASCIIDOC, ORG, LATEX = "text/x-asciidoc", "text/x-org", "application/x-tex"
+
+OTHERS = {
+    "document and sections": (
+        ASCIIDOC,
+        "= Guide\nAnn <a@b.example>\n:toc:\n\n== Use ==\nWords.\n\n=== Deep\n",
+        "1Guide 2Use 3Deep",
+    ),
+    "two lines": (ASCIIDOC, "Guide\n=====\n\nUse\n~~~~\n\n----\nCode\n----\n\nEnd\n---\n", "1Guide 3Use 2End"),
+    "blocks": (
+        ASCIIDOC,
+        "----\n== No\n----\n|===\n== No\n|===\n```sh\n== No\n```\n== Yes\n--\n\n== No\n\n--\n",
+        "2Yes",
+    ),
+    "paragraph": (ASCIIDOC, "Words\n== more words\n\n[#id]\n== Yes\n// said\n== Too\n\n# Mark\n", "2Yes 2Too 1Mark"),
+    "directive": (ASCIIDOC, "ifdef::x[]\n== Yes\nendif::x[]\n== Too\r\n", "2Yes 2Too"),
+    "headlines": (
+        ORG,
+        "#+TITLE: Guide\n\n* TODO [#A] Use  :home:work:\n** Deep\n *not\n* DONE\n*bold*\n",
+        "1Guide 2Use 3Deep",
+    ),
+    "sections": (
+        LATEX,
+        "\\title{Guide}\n\\section*{Use}\\label{use}\n\\subsection[Short]{More ~ {words}}\n",
+        "1Guide 4Use 5More_words",
+    ),
+    "markup": (LATEX, "\\chapter{The \\emph{A \\& B}\\footnote{No.} of\n \\texttt{c\\_d}}\n", "3The_A_&_B_of_c_d"),
+    "no sections": (
+        LATEX,
+        "% \\section{No}\n\\begin{verbatim}\n\\section{No}\n\\end{verbatim}\n\\newcommand{\\s}[1]{\\section{#1}}\n"
+        "5 \\% \\section{Yes}\n\\section{No\n\nend}",
+        "4Yes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_headings_of_other_formats(name: str) -> None:
+    media_type, text, expected = OTHERS[name]
+    found = list(headings_in(text, media_type))
+
+    assert " ".join(f"{level}{title.replace(' ', '_')}" for level, title, _ in found) == expected
+    for _, title, (start, end) in found:
+        assert title.split()[0] in text[start:end]
+
+
+UNENDED = {
+    "blanks": (ORG, "* x" + " " * 300_000 + "y"),
+    "tags": (ORG, "* x" + " :a" * 100_000),
+    "signs": (ASCIIDOC, "== x" + " ==" * 100_000 + " "),
+    "braces": (LATEX, "\\section{" * 30_000),
+    "brackets": (LATEX, "\\section[" * 30_000),
+    "space": (LATEX, ("\\section" + " " * 1_000) * 1_000),
+}
+
+
+@pytest.mark.parametrize("name", UNENDED)
+def test_headings_that_do_not_end_take_no_time(name: str) -> None:
+    """Looked for from each of their signs on, each of these would take a minute."""
+    media_type, text = UNENDED[name]
+
+    assert len(list(headings_in(text, media_type))) == (media_type != LATEX)
 
 
 def test_other_texts_have_no_headings() -> None:
