@@ -17,10 +17,10 @@ KEYS = {"readers", "deny"}
 
 
 @dataclass(frozen=True)
-class FolderAccess:
-    """The principals that may read the files in a folder, and those that may not, by all access files from the root on.
+class LocalAccess:
+    """The principals that may read local files, and those that may not.
 
-    `readers` are those of the nearest access file that names any, or None. If an access file cannot be understood,
+    By access files, `readers` are those of the nearest one that names any, or None. If something cannot be understood,
     `wrong` says why, and nobody may read the files. `allowing` and `denying` explain this in lines that name the files.
     """
 

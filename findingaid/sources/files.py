@@ -22,7 +22,8 @@ from findingaid.model import Artifact, Discovery, Failure, Listing, Note
 from findingaid.registry import checked
 from findingaid.sources import documents
 from findingaid.sources.access import UNREADABLE
-from findingaid.sources.access_files import FolderAccess
+from findingaid.sources.access_files import LocalAccess
+from findingaid.sources.access_modes import HAS_OWNERS, access_by_mode
 from findingaid.sources.addresses import Address, ConfigRoot, StorageOptions, as_root
 from findingaid.sources.documents import ATTACHED, GZIP
 from findingaid.sources.limits import ListingLimits
@@ -78,7 +79,8 @@ class Files:
     that is not text, and that no converter is for, is skipped, or becomes a failed artifact if `unreadable` is fail.
     With `ocr`, the text of scanned pages and pictures is recognized; a picture without text is skipped.
     `root` is a folder, a .zip or .tar, or a URL that fsspec opens with `storage_options`. Files that are called
-    `access_file` name the readers of the files in their folder and below, see `FolderAccess`; they are no artifacts.
+    `access_file` name the readers of the files in their folder and below, see `LocalAccess`; they are no artifacts. Or,
+    with `access_modes`, files have the readers that their modes admit, see `access_by_mode`.
     """
 
     root: ConfigRoot
@@ -90,11 +92,14 @@ class Files:
     unreadable: Literal["skip", "fail"] = "skip"
     ocr: bool = False
     access_file: str | None = None
+    access_modes: bool = False
 
     def __post_init__(self) -> None:
         name = self.access_file
         if name is not None and (name in {"", os.curdir, os.pardir} or os.path.basename(name) != name):
             raise ConfigError(f"access_file: {brief(name)} is no file name: give one, such as ACCESS.yaml")
+        if name and self.access_modes:
+            raise ConfigError("access_file and access_modes exclude each other: keep one")
         object.__setattr__(self, "root", as_root(self.root))  # the repr of this type hides passwords
         for name, patterns in (("include", self.include), ("exclude", self.exclude)):
             for pattern in patterns if patterns != EVERYTHING else ():
@@ -138,7 +143,7 @@ class Files:
         found = self._with_parts(self._discover())
         failures = [failure for failure in found.failures if not is_temporary(failure.artifact_id)]
         skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
-        known = dict[str, FolderAccess]()
+        known = dict[str, LocalAccess]()
         listings = [*(self._to_convert(self._with_access(x, known)) for x in found.listings), *skipped]
         return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown, found.notes)
 
@@ -149,6 +154,8 @@ class Files:
         self.__dict__.pop("_excluded", None)
         if self._remote and self.access_file:
             raise SourceError("source.access_file: only a local folder has such files")
+        if self.access_modes and (self._remote or not HAS_OWNERS):
+            raise SourceError("source.access_modes: only a local folder has modes, and not on Windows")
         if self._remote:
             own = [place for path in self._own if (place := _place_in(self.root, path))]
 
@@ -282,10 +289,8 @@ class Files:
     def _is_access_file(self, path: str) -> bool:
         return bool(self.access_file) and os.path.basename(path) == self.access_file
 
-    def _with_access(self, listing: Listing, known: dict[str, FolderAccess]) -> Listing:
-        """Return a listing whose stamp also changes with the readers that access files name."""
-        if not self.access_file:
-            return listing
+    def _with_access(self, listing: Listing, known: dict[str, LocalAccess]) -> Listing:
+        """Return a listing whose stamp also changes with the readers that access files or modes name."""
         access = self._access(listing.artifact_id, known)
         if access.of_artifact is None:
             return listing
@@ -293,23 +298,25 @@ class Files:
         return replace(listing, stamp=f"{said}:{listing.stamp}", readers=access.of_artifact)
 
     def explain_access(self, artifact_id: str) -> list[str]:
-        """Return the lines of access files that decide who may read a file; [] if none does."""
+        """Return the lines on access files or modes that decide who may read a file; [] if none does."""
         self.resolve()
         access = self._access(artifact_id, {})
         return [access.wrong] if access.wrong else [*access.allowing, *access.denying]
 
-    def _access(self, artifact_id: str, known: dict[str, FolderAccess]) -> FolderAccess:
-        """Return the principals that access files name for an artifact, by the real place of its file.
+    def _access(self, artifact_id: str, known: dict[str, LocalAccess]) -> LocalAccess:
+        """Return the principals that access files or modes name for an artifact, by the real place of its file.
 
-        `known` is as in `FolderAccess.read`.
+        `known` is as in `LocalAccess.read` and `access_by_mode`.
         """
-        if not self.access_file:
-            return FolderAccess()
+        if not self.access_file and not self.access_modes:
+            return LocalAccess()
         try:
             real = real_below(self._real_root, self._holder(artifact_id))
         except (OSError, ReadError) as error:
-            return FolderAccess(wrong=f"{artifact_id}: {getattr(error, 'strerror', None) or error}")
-        return FolderAccess.read(self._real_root, os.path.dirname(real), self.access_file, known)
+            return LocalAccess(wrong=f"{artifact_id}: {getattr(error, 'strerror', None) or error}")
+        if self.access_modes:
+            return access_by_mode(self._real_root, real, known)
+        return LocalAccess.read(self._real_root, os.path.dirname(real), self.access_file or "", known)
 
     def _to_convert(self, listing: Listing) -> Listing:
         """Return a listing whose stamp also changes with the converter of its type of document, and if it is too large.
