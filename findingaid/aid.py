@@ -704,8 +704,11 @@ class FindingAid:
     def access(self, artifact_or_record_id: str, corpus: str | None = None) -> AccessView:
         """Return who may read an artifact, and which rules say so. Raises QueryError for an unknown id."""
         self._require_operator()
+        revoked = self.revoked()
         return self._look_up(
-            artifact_or_record_id, corpus, lambda reader, i, within: read_access(reader, self.corpora, i, within)
+            artifact_or_record_id,
+            corpus,
+            lambda reader, i, within: read_access(reader, self.corpora, revoked, i, within),
         )
 
     def resolve(self, wanted: str, corpus: str | None = None) -> Key | None:

@@ -98,7 +98,8 @@ def explain(aid: FindingAid, artifact_id: str, corpus: str | None, asking: tuple
     """
     caller = Caller.named(asking)
     found = aid.access(aid.artifact_of_file(artifact_id, corpus), corpus)
-    may = caller.may_read(found.readers)
+    limited = aid.revoked().limit(caller)
+    may = limited.may_read(found.readers)
     if as_json:
         say_json({**found.to_dict(), **({"caller": str(caller), "may_read": may} if asking else {})})
     else:
@@ -106,6 +107,7 @@ def explain(aid: FindingAid, artifact_id: str, corpus: str | None, asking: tuple
         for line in [*found.rules, *found.notes]:
             say(escape(f"  {line}"))
         if asking:
-            say(escape(f"{caller}: {'may' if may else 'may not'} read it"))
+            gone = f" ({', '.join(sorted(limited.revoked))} is revoked)" if limited.revoked else ""
+            say(escape(f"{caller}: {'may' if may else 'may not'} read it{gone}"))
     if asking and not may:
         sys.exit(1)

@@ -230,6 +230,13 @@ def test_access_explain_says_which_rule_decides(folder: Path) -> None:
     refused = run("access", "explain", "hr/pay.md", "--as", "user:bob", "--as", "group:hr", "--json", *config)
     assert refused.exit_code == 1
     assert json.loads(refused.stdout)["may_read"] is False
+    run("access", "revoke", "group:hr", "hr/pay.md", *config)
+    revoked = run("access", "explain", "hr/pay.md", "--as", "group:hr", *config)
+    assert revoked.exit_code == 1
+    assert revoked.stdout.startswith("docs/hr/pay.md: published for nobody\n")
+    assert revoked.stdout.endswith(
+        "  group:hr is revoked\n  it is revoked\ngroup:hr: may not read it (group:hr is revoked)\n"
+    )
     of_field = run("access", "explain", "plans.md", *config)
     assert "published for user:eve\n  rule 3 (plans.md): those in its field 'readers' may read it" in of_field.stdout
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from findingaid.access import NOBODY
+from findingaid.claims.revocations import Revoked
 from findingaid.corpus import Corpus
 from findingaid.protocols import AccessSource
 from findingaid.query.lookup.artifact import read_artifact
@@ -19,7 +21,7 @@ class AccessView:
     """Who may read a published artifact.
 
     `readers` are as in `findingaid.access.readers_text`. `rules` are lines on the rules that match it as they are now.
-    `notes` say why nobody may read it, if so.
+    `notes` say why nobody may read it, if so, and who of its readers is revoked.
     """
 
     corpus: str
@@ -32,7 +34,9 @@ class AccessView:
         return asdict(self)
 
 
-def read_access(reader: Reader, corpora: Mapping[str, Corpus], wanted: str, within: Sequence[str]) -> AccessView:
+def read_access(
+    reader: Reader, corpora: Mapping[str, Corpus], revoked: Revoked, wanted: str, within: Sequence[str]
+) -> AccessView:
     """Return who may read an artifact, named by its id or by that of a record. Raises QueryError for an unknown id."""
     view = read_artifact(reader, wanted, within)
     of = of_artifacts([(view.corpus, view.artifact_id)])
@@ -41,4 +45,8 @@ def read_access(reader: Reader, corpora: Mapping[str, Corpus], wanted: str, with
     by_source = corpus.source.explain_access(view.artifact_id) if isinstance(corpus.source, AccessSource) else []
     rules = corpus.access.explain(view.artifact_id, by_source) if corpus.access else ()
     notes = [str(note) for note in view.notes if note.kind == "access"]
+    notes += [f"{principal} is revoked" for principal in readers.split() if principal in revoked.principals]
+    if (view.corpus, view.artifact_id) in revoked.artifacts:
+        readers = NOBODY
+        notes.append("it is revoked")
     return AccessView(view.corpus, view.artifact_id, readers, list(rules), notes)
