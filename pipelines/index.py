@@ -1,6 +1,6 @@
 """The `index` job: discover and plan, take batches of stale artifacts through the stages, then finish."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -73,13 +73,14 @@ class _Build:
 
 @dataclass(frozen=True)
 class _Discovered:
-    """Plan of a corpus, or why it has none, and `inputs`, by part, the versions of the assets that it is made from.
+    """Plan of a corpus, or why it has none, and the number of `steps` that build and remove what it says.
 
-    They were read before the source was listed, since an asset may change while the run works. `listed` is the highest
-    event id from then.
+    `inputs` has, by part, the versions of the assets that the corpus is made from. They were read before the source was
+    listed, since an asset may change while the run works. `listed` is the highest event id from then.
     """
 
     plan: CorpusPlan | str
+    steps: int
     inputs: Mapping[str, Inputs]
     listed: int
 
@@ -123,6 +124,9 @@ RESUMED_TAG = "dagster/is_resume_retry"
 
 RESUMED = " (from failure, not all are tried again: re-execute all steps)"
 
+RETRIED = {"dagster/retry_strategy": "ALL_STEPS"}
+"""Tag by which a run that crashed is retried whole: from failure, Dagster leaves out steps that had not begun."""
+
 
 def _partition_of(tags: Mapping[str, str], config: IndexConfig) -> str | None:
     """Return the key of the partition that the tags limit the run to, if any. Raises ConfigError."""
@@ -159,31 +163,33 @@ def _discover(context: dg.OpExecutionContext, config: IndexConfig, aid: FindingA
         for line in run.prepare(allow_loss=config.allow_loss):
             context.log.warning(line)
         options = run.options(corpora, force=config.force, pay_again=config.pay_again, stages=config.stages)
-        plans: dict[str, CorpusPlan | str] = {}
+        plans: dict[str, tuple[CorpusPlan | str, int]] = {}
         for corpus, plan in _plans(run, corpora, key, config).items():
             plan = _begun(run, plan, config.force)
             if isinstance(plan, SourceError):
-                plans[corpus] = in_dagster(run.note_unlisted(corpus, plan))
-                context.log.error(f"{corpus}: {plans[corpus]}")
+                error = in_dagster(run.note_unlisted(corpus, plan))
+                plans[corpus] = error, 0
+                context.log.error(f"{corpus}: {error}")
                 continue
-            plans[corpus] = plan
             context.log.info(
                 f"{corpus}: {plan.artifacts} artifacts, {len(plan.stale)} stale, {len(plan.deleted)} deleted"
             )
             at_once = keeps_history() and has_artifact_partitions(context.instance, aid.corpora[corpus], plan)
             batches = list(map(list, plan.steps()))
             steps = [batches] if batches and aid.executor else [[batch] for batch in batches]
+            removals = list(plan.removals())
+            plans[corpus] = plan, len(steps) + len(removals)
             for number, step in enumerate(steps):
                 work = _Build(corpus, step, options, f"{number + 1} of {len(steps)}", at_once, inputs[corpus])
                 yield dg.DynamicOutput(work, f"{corpus}__{number}", "batches")
-            for number, ids in enumerate(plan.removals()):
+            for number, ids in enumerate(removals):
                 yield dg.DynamicOutput(_Remove(corpus, list(ids)), f"{corpus}__remove_{number}", "batches")
         yield dg.Output(
             {
                 corpus: _Discovered(
-                    plan if isinstance(plan, str) else _small(plan, may_quote(aid)), inputs[corpus], listed
+                    plan if isinstance(plan, str) else _small(plan, may_quote(aid)), n_steps, inputs[corpus], listed
                 )
-                for corpus, plan in plans.items()
+                for corpus, (plan, n_steps) in plans.items()
             },
             "plans",
         )
@@ -206,7 +212,7 @@ def _build(context: dg.OpExecutionContext, work: Any, aid: FindingAid) -> Any:
         indexer = run.indexer(work.corpus)
         if isinstance(work, _Remove):
             indexer.remove(work.artifact_ids)
-            return None
+            return work.corpus, BatchReport()
         ids = [listing.artifact_id for listing in chain.from_iterable(work.batches)]
         context.log.info(f"{work.corpus}: part {work.number}: {len(ids)} artifacts: {named(ids)}")
         progress = ProgressLog(context.log.info, work.corpus, run.spending)
@@ -235,7 +241,7 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
             if isinstance(plan, str):
                 reports[corpus] = CorpusReport(error=plan)
                 continue
-            batches = [report for name, report in filter(None, done) if name == corpus]
+            batches = [report for name, report in done if name == corpus]
             try:
                 reports[corpus] = run.finish_corpus(plan, batches)
             except SourceError as error:
@@ -262,13 +268,20 @@ def _tell(context: dg.OpExecutionContext, indexer: Indexer, of: _Discovered, pre
     sync(context, indexer, previews=previews, inputs=of.inputs, visible=visible, listed=listed)
 
 
-def _log_report(context: dg.OpExecutionContext, report: Report) -> None:
-    """Log the results of each corpus, and fail the run if anything failed."""
+def _left_out(plans: Mapping[str, _Discovered], done: Sequence[tuple[str, BatchReport]]) -> Iterator[str]:
+    """Yield a line for each corpus with steps that gave no result: a re-execution leaves out those that never began."""
+    for corpus, discovered in plans.items():
+        if n := discovered.steps - sum(name == corpus for name, _ in done):
+            yield f"{corpus}: {n} of {discovered.steps} steps did not run, and their artifacts are as before"
+
+
+def _log_report(context: dg.OpExecutionContext, report: Report, left_out: Iterable[str]) -> None:
+    """Log the results of each corpus, and fail the run if anything failed or was left out."""
     for corpus, found in report.corpora.items():
         context.log.info(f"{corpus}: {found}")
         log_remarks(context, corpus, found)
     done = {"corpora": table(_rows(report))} if report.corpora else {}
-    if problems := list(report.problems()):
+    if problems := [*report.problems(), *left_out]:
         published = "" if report.unpublished or report.held else "everything else is published, but "
         told = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done}
         resumed = RESUMED if RESUMED_TAG in context.run.tags else ""
@@ -334,7 +347,7 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         forget_failure(context)
         with in_one_line():
             report = _finish(context, plans, done, opened(context.resources, key))
-        _log_report(context, report)
+        _log_report(context, report, _left_out(plans, done))
 
     # Not the name of the job, which is that of a corpus's op if the configuration has the same name as the corpus.
     @dg.graph(name=f"{lead}index_corpora")
@@ -348,7 +361,10 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         name=f"{lead}index",
         executor_def=execution.executor,
         config=config,
-        tags=execution.run_tags,  # not run_tags, which Dagster leaves out of runs from its UI and command line
+        tags={
+            **RETRIED,
+            **execution.run_tags,
+        },  # not run_tags, which Dagster leaves out of runs from its UI and command line
         logger_defs=LOGGERS,
     )
 

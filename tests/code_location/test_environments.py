@@ -184,10 +184,10 @@ def test_pool_and_tags_of_the_configuration_are_those_of_steps_and_runs(cli: Cli
     assert {batch.pool, asset.op.pool} == {"models"}  # type: ignore[union-attr]
     assert "dagster-k8s/config" in batch.tags
     assert "dagster-k8s/config" in asset.op.tags
-    for of in (job, definitions.resolve_job_def("publish_index")):
+    for of, own in ((job, ["dagster/retry_strategy"]), (definitions.resolve_job_def("publish_index"), [])):
         # The UI and `dagster job launch` take these, schedules and sensors the others.
         assert (of.tags["team"], of.run_tags["team"]) == ("search", "search")
-        assert of.tags.keys() == of.run_tags.keys() == {"team", STORE_TAG}
+        assert of.tags.keys() == of.run_tags.keys() == {"team", STORE_TAG, *own}
 
 
 def run(location: Location, job: str, **config: object) -> dg.ExecuteInProcessResult:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import dagster as dg
 import pytest
+from dagster._core.execution.plan.resume_retry import ReexecutionStrategy
+from dagster._daemon.auto_run_reexecution.auto_run_reexecution import get_reexecution_strategy
 
 from findingaid_dagster.assets import FAILED_TAG, HELD, corpus
 from findingaid_dagster.assets.sync import sync
 from findingaid_dagster.pipelines import index
+from findingaid_dagster.pipelines.code_location import build_definitions
 from findingaid_dagster.pipelines.stale import unseen
 from tests.code_location.test_automation import look, store
 from tests.conftest import Cli, text_about
@@ -253,6 +257,42 @@ def test_a_run_that_repeats_a_failed_one_does_not_name_its_failures(location: Lo
     assert location.index(tags=inherited).success
 
     assert [run.tags[FAILED_TAG] for run in location.instance.get_runs(limit=2)] == [""] * 2
+
+
+def reloaded_job() -> dg.JobDefinition:
+    """The job of the configuration, as the process of another run loads it."""
+    return build_definitions(os.environ["FINDINGAID_CONFIG"]).resolve_job_def("index")
+
+
+def test_a_run_from_failure_names_the_steps_that_dagster_leaves_out_of_it(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It repeats those that failed, and not those that the killed run had not begun."""
+    notes = location.cli.folder / "notes"
+    notes.mkdir()
+    (notes / "note.md").write_text(text_about("notes"))
+    location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+    location.cli.configure()
+    job = dg.reconstructable(reloaded_job)
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "_build", kill)
+        with dg.execute_job(job, location.instance) as found:
+            assert not found.success
+    [killed] = location.instance.get_runs(limit=1)
+    assert get_reexecution_strategy(killed, location.instance) == ReexecutionStrategy.ALL_STEPS  # a run retry
+    by_hand = dg.ReexecutionOptions.from_failure(killed.run_id, location.instance)
+    with dg.execute_job(job, location.instance, reexecution_options=by_hand) as again:
+        assert not again.success
+
+    [error] = [event.step_failure_data.error for event in again.all_events if event.event_type_value == "STEP_FAILURE"]
+    assert "notes: 1 of 1 steps did not run, and their artifacts are as before" in str(error)
+    assert [found.artifacts for found in location.aid.status()] == [4, 0]
+    assert location.index().success
+    assert [found.artifacts for found in location.aid.status()] == [4, 1]
 
 
 def divide_anew(location: Location) -> None:
