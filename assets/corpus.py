@@ -132,7 +132,8 @@ def corpus_assets(
             else:
                 log_asset_events(op_context, [event])
         if failed:
-            of = f" of {done.selected:,} artifacts" if done.selected and done.failed else ""
+            counted = done.selected and done.failed and not done.release.unpublished
+            of = f" of {done.selected:,} artifacts" if counted else ""
             what = f"{len(failed)}{of} failed"
             raise fail_run(op_context, what, failed)
 

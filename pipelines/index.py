@@ -278,7 +278,8 @@ def _left_out(plans: Mapping[str, _Discovered], done: Sequence[tuple[str, BatchR
 def _log_report(context: dg.OpExecutionContext, report: Report, left_out: Iterable[str]) -> None:
     """Log the results of each corpus, and fail the run if anything failed or was left out."""
     for corpus, found in report.corpora.items():
-        context.log.info(f"{corpus}: {found}")
+        if not found.error:
+            context.log.info(f"{corpus}: {found}")
         log_remarks(context, corpus, found)
     done = {"corpora": table(_rows(report))} if report.corpora else {}
     if problems := [*report.problems(), *left_out]:

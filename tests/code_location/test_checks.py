@@ -123,6 +123,8 @@ def test_a_materialization_that_cannot_be_published_fails(location: Location) ->
 
     assert not result.success
     assert location.aid.versions() == before
+    [failure] = [e.step_failure_data.user_failure_data for e in result.all_events if e.is_step_failure]
+    assert str(failure.description).startswith("2 failed: ")  # the artifact and the publish
 
 
 def test_force_does_a_partition_again_and_pays_only_when_asked(location: Location) -> None:

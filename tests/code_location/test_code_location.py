@@ -177,6 +177,7 @@ def test_a_failed_artifact_and_a_source_that_is_gone_fail_the_job_after_the_rest
     assert "docs: bad.md: " in why
     assert "[artifacts: binary]" in why
     assert "no such directory" in why
+    assert not any("gone: 0 artifacts" in entry.user_message for entry in location.instance.all_logs(result.run_id))
     assert [failure.kind for failure in location.aid.status(["gone"])[0].failed] == ["SourceError"]
     assert {hit.artifact_id for hit in location.aid.search("sentence", 50)} == set(KEYS)
     assert location.staleness()["records", "bad.md"] == ("MISSING", ())

@@ -77,13 +77,15 @@ def parse_place(text: str) -> NamedPlace:
 def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key | None:
     """Return the published artifact of these corpora that a place or a part of its name denotes; None if there is none.
 
-    An id and `CORPUS/ID` go before the end of an id from a `/` on. Composed and decomposed names are the same. Raises
-    QueryError if several artifacts have the name.
+    An id and `CORPUS/ID` go before the end of an id from a `/` on. Composed and decomposed names are the same, unless
+    one of them is an id as it is written. Raises QueryError if several artifacts have the name.
     """
-    name = composed(parse_place(wanted).name)
+    written = parse_place(wanted).name
+    name = composed(written)
     end = "/" + (os.path.normpath(name) if name.strip() else "")
     names = {key: composed(key[1]) for key in read_keys(records, corpora)}
     for fits in (
+        [key for key in names if written in (key[1], "/".join(key))],
         [key for key, known in names.items() if name in {known, f"{key[0]}/{known}"}],
         [key for key, known in names.items() if f"/{known}".endswith(end)],
     ):

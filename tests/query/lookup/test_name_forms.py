@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from findingaid.embedding.hashing import HashEmbedder
 from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.whole_text import WholeText
+from findingaid.testing import MemorySource
 
 
 def composed(text: str) -> str:
@@ -37,6 +39,18 @@ def aid(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
     aid = FindingAid(Store(str(folder / "index")), HashEmbedder(), corpora)
     aid.index()
     return aid
+
+
+def test_of_two_forms_of_a_name_side_by_side_each_is_found_as_it_is_written(tmp_path: Path) -> None:
+    payloads = {form("Résumé.md"): f"A walrus, {form.__name__}." for form in (composed, decomposed)}
+    aid = FindingAid(
+        Store(str(tmp_path / "index")), HashEmbedder(), {"docs": Corpus("docs", MemorySource(payloads), WholeText())}
+    )
+    aid.index()
+
+    for artifact_id, text in payloads.items():
+        assert aid.show(artifact_id).records[0].text == text
+        assert aid.show(f"docs/{artifact_id}").records[0].text == text
 
 
 def test_a_pattern_excludes_a_file_in_either_form(aid: FindingAid) -> None:
