@@ -130,9 +130,11 @@ def test_a_place_without_owners_and_two_ways_at_once_are_refused(docs: Path) -> 
 def test_a_control_list_is_not_passed_over(docs: Path) -> None:
     """The list is that of `setfacl -m u:daemon:r`: tags and permissions of owner, daemon, group, mask and others."""
     entries = [(1, 6, -1), (2, 4, 1), (4, 4, -1), (16, 4, -1), (32, 4, -1)]
-    os.setxattr(
-        docs / "a.md", access_modes.ACL, struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
-    )
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    try:
+        os.setxattr(docs / "a.md", access_modes.ACL, packed)
+    except OSError as error:
+        pytest.skip(f"this file system keeps no control lists: {error.strerror}")
 
     [note] = Files(docs, access_modes=True).read("a.md").notes
     assert "a.md: its access control list is not read" in note.words
