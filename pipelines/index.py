@@ -268,11 +268,18 @@ def _tell(context: dg.OpExecutionContext, indexer: Indexer, of: _Discovered, pre
     sync(context, indexer, previews=previews, inputs=of.inputs, visible=visible, listed=listed)
 
 
-def _left_out(plans: Mapping[str, _Discovered], done: Sequence[tuple[str, BatchReport]]) -> Iterator[str]:
-    """Yield a line for each corpus with steps that gave no result: a re-execution leaves out those that never began."""
-    for corpus, discovered in plans.items():
-        if n := discovered.steps - sum(name == corpus for name, _ in done):
-            yield f"{corpus}: {n} of {discovered.steps} steps did not run, and their artifacts are as before"
+def _left_out(plans: Mapping[str, _Discovered], done: Sequence[tuple[str, BatchReport]]) -> dict[str, str]:
+    """Map each corpus with steps that gave no result to a line: a re-execution leaves out those that never began."""
+    return {
+        corpus: f"{corpus}: {n} of {of.steps} steps did not run, and their artifacts are as before"
+        for corpus, of in plans.items()
+        if (n := of.steps - sum(name == corpus for name, _ in done))
+    }
+
+
+def _as_partial(of: _Discovered) -> _Discovered:
+    """Return a plan like one of some artifacts: the run says nothing of the others."""
+    return replace(of, plan=replace(of.plan, partial=True)) if isinstance(of.plan, CorpusPlan) else of
 
 
 def _log_report(context: dg.OpExecutionContext, report: Report, left_out: Iterable[str]) -> None:
@@ -346,9 +353,11 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
     def finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[Any]) -> None:
         """Maintain, check and publish the tables, log the published records, and fail if anything failed."""
         forget_failure(context)
+        left_out = _left_out(plans, done)
+        known = {corpus: _as_partial(of) if corpus in left_out else of for corpus, of in plans.items()}
         with in_one_line():
-            report = _finish(context, plans, done, opened(context.resources, key))
-        _log_report(context, report, _left_out(plans, done))
+            report = _finish(context, known, done, opened(context.resources, key))
+        _log_report(context, report, left_out.values())
 
     # Not the name of the job, which is that of a corpus's op if the configuration has the same name as the corpus.
     @dg.graph(name=f"{lead}index_corpora")
@@ -362,10 +371,8 @@ def index_job(lead: str, key: str, execution: Execution) -> dg.JobDefinition:
         name=f"{lead}index",
         executor_def=execution.executor,
         config=config,
-        tags={
-            **RETRIED,
-            **execution.run_tags,
-        },  # not run_tags, which Dagster leaves out of runs from its UI and command line
+        # not run_tags, which Dagster leaves out of runs from its UI and command line
+        tags={**RETRIED, **execution.run_tags},
         logger_defs=LOGGERS,
     )
 

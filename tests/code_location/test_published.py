@@ -267,12 +267,16 @@ def reloaded_job() -> dg.JobDefinition:
 def test_a_run_from_failure_names_the_steps_that_dagster_leaves_out_of_it(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It repeats those that failed, and not those that the killed run had not begun."""
-    notes = location.cli.folder / "notes"
-    notes.mkdir()
-    (notes / "note.md").write_text(text_about("notes"))
-    location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
-    location.cli.configure()
+    """It repeats those that failed, and not those that had not begun: what these were to build stays stale."""
+    location.begin()
+    archive = location.cli.folder / "archive"
+    archive.mkdir()
+    (archive / "note.md").write_text(text_about("notes"))
+    location.cli.settings["corpora"]["archive"] = {"source": {"kind": "files", "root": "archive"}}
+    location.cli.write("ledger.md", text_about("another ledger"))
+    assert location.observe() == {"ledger.md"}
+    stale = {"ledger.md": {"artifacts"}}
+    assert location.stale() == stale
     job = dg.reconstructable(reloaded_job)
 
     def kill(*_: object) -> None:
@@ -289,10 +293,11 @@ def test_a_run_from_failure_names_the_steps_that_dagster_leaves_out_of_it(
         assert not again.success
 
     [error] = [event.step_failure_data.error for event in again.all_events if event.event_type_value == "STEP_FAILURE"]
-    assert "notes: 1 of 1 steps did not run, and their artifacts are as before" in str(error)
-    assert [found.artifacts for found in location.aid.status()] == [4, 0]
+    assert "docs: 1 of 1 steps did not run, and their artifacts are as before" in str(error)
+    assert {corpus.corpus: corpus.artifacts for corpus in location.aid.status()} == {"archive": 1, "docs": 4}
+    assert location.stale() == stale
     assert location.index().success
-    assert [found.artifacts for found in location.aid.status()] == [4, 1]
+    assert location.all_fresh()
 
 
 def divide_anew(location: Location) -> None:
