@@ -107,7 +107,7 @@ def explain(aid: FindingAid, artifact_id: str, corpus: str | None, asking: tuple
         for line in [*found.rules, *found.notes]:
             say(escape(f"  {line}"))
         if asking:
-            gone = f" ({', '.join(sorted(limited.revoked))} is revoked)" if limited.revoked else ""
-            say(escape(f"{caller}: {'may' if may else 'may not'} read it{gone}"))
+            note = f" (revoked: {', '.join(sorted(limited.revoked))})" if limited.revoked else ""
+            say(escape(f"{caller}: {'may' if may else 'may not'} read it{note}"))
     if asking and not may:
         sys.exit(1)

@@ -25,8 +25,8 @@ ACL = "system.posix_acl_access"
 def access_by_mode(root: str, path: str, known: dict[str, LocalAccess]) -> LocalAccess:
     """Return the principals that may read a file and pass through the folders from the root to it, by their modes.
 
-    These are the owner, the group and everybody (`public`). As in POSIX, an owner whom the mode keeps out may not read
-    what the group or everybody may, and a group not what everybody may. A principal has to be admitted by each folder
+    These are the owner, the group and everybody (`public`). As in POSIX, the owner's bits alone count for the owner,
+    and the group's for its other members, also where everybody is let in. A principal has to be admitted by each folder
     and by the file, under its own name or as everybody. `root` is a real path, and `path` a real path relative to it;
     `known` keeps the results by path.
     """

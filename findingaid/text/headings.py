@@ -123,6 +123,7 @@ def _org(text: str) -> Iterator[Heading]:
 
 
 def _latex(text: str) -> Iterator[Heading]:
+    """Yield the title of the document and those of parts, chapters, sections and paragraphs."""
     for found in LATEX_TITLE.finditer(text):
         if found["title"] and not PARAMETER.search(found["title"]):
             title = LATEX_MARKUP.sub(

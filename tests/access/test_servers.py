@@ -235,7 +235,7 @@ def test_access_explain_says_which_rule_decides(folder: Path) -> None:
     assert revoked.exit_code == 1
     assert revoked.stdout.startswith("docs/hr/pay.md: published for nobody\n")
     assert revoked.stdout.endswith(
-        "  group:hr is revoked\n  it is revoked\ngroup:hr: may not read it (group:hr is revoked)\n"
+        "  group:hr is revoked\n  it is revoked\ngroup:hr: may not read it (revoked: group:hr)\n"
     )
     of_field = run("access", "explain", "plans.md", *config)
     assert "published for user:eve\n  rule 3 (plans.md): those in its field 'readers' may read it" in of_field.stdout

@@ -21,7 +21,7 @@ class AccessView:
     """Who may read a published artifact.
 
     `readers` are as in `findingaid.access.readers_text`. `rules` are lines on the rules that match it as they are now.
-    `notes` say why nobody may read it, if so, and who of its readers is revoked.
+    `notes` say why nobody may read it, if so, and name its revoked readers.
     """
 
     corpus: str
