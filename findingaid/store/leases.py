@@ -10,7 +10,8 @@ tables refuse all commits that were begun under it, see `Store.fence`.
 A purge takes a lease on the whole store, which excludes all others. Commits outside of a corpus (decisions, and the end
 of a run) are made in `visit`, which keeps purges out.
 
-Leases expire by the clock: hosts that share a store must agree on the time to within a few seconds.
+Leases expire by the clock: hosts that share a store must agree on the time to within a few seconds. A lease with much
+more time left than any is given is dead too: its clock was ahead and has been set back.
 
 On object storage they are the rows of the table `leases`. In a folder they are in a small file, which takes a tenth of
 the time of a commit to a table.
@@ -45,6 +46,9 @@ Tell = Callable[[str], object]
 """Callback for a line that says which process is waited for."""
 
 TTL = timedelta(seconds=60)
+
+MOST_LEFT = 10 * TTL
+"""More time than a lease has left while the clock that it was written by is right."""
 
 WHOLE_STORE = "*"
 """Name in the lease of a purge. Names of corpora do not start with an asterisk."""
@@ -91,7 +95,8 @@ class LeaseRow:
 
     @property
     def live(self) -> bool:
-        return self.expires > _now() and not (self.host == this_host() and self._gone())
+        in_time = timedelta(0) < self.expires - _now() < MOST_LEFT
+        return in_time and not (self.host == this_host() and self._gone())
 
     @property
     def own(self) -> bool:
@@ -348,9 +353,11 @@ class Lease:
     def check(self) -> None:
         """Raise StoreError when another run has dropped this lease; call it before each commit.
 
-        A lease with half of its time left is never dropped, so only one with less is read and renewed.
+        A lease with half of its time left is never dropped, so only one with less, or more than it was given, is read
+        and renewed.
         """
-        if _now() >= self._sure_until and not self._renew():
+        sure = timedelta(0) < self._sure_until - _now() <= self._leases.ttl / 2
+        if not sure and not self._renew():
             raise StoreError(f"{self} expired and was removed by another run: nothing more is written, run again")
 
     def check_commit(self, _: object) -> None:

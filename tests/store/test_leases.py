@@ -132,7 +132,7 @@ def edit(store: Store, *rows: LeaseRow) -> None:
     Leases(store).edit(lambda _: list(rows))
 
 
-def elsewhere(name: str = "docs", seconds: float = 3600) -> LeaseRow:
+def elsewhere(name: str = "docs", seconds: float = 300) -> LeaseRow:
     """A lease of a process on another host."""
     return LeaseRow("them", "elsewhere", 1, name, "", "", "", datetime.now(UTC) + timedelta(seconds=seconds))
 
@@ -198,8 +198,10 @@ def test_runs_that_plan_the_same_removal_both_finish(aid: FindingAid, make_aid: 
     assert both[0].verify() == []
 
 
-def test_a_lease_of_another_host_that_ran_out_is_taken_over(aid: FindingAid, store: Store) -> None:
-    edit(store, elsewhere(seconds=-1))
+@pytest.mark.parametrize("left", [timedelta(seconds=-1), timedelta(days=365)], ids=["ran-out", "clock-was-ahead"])
+def test_a_dead_lease_of_another_host_is_taken_over(aid: FindingAid, store: Store, left: timedelta) -> None:
+    """A machine that was started again counts as another host."""
+    edit(store, elsewhere(seconds=left.total_seconds()))
 
     report = aid.index()
 
@@ -329,15 +331,17 @@ def much_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("findingaid.store.leases._now", lambda: datetime.now(UTC) + timedelta(seconds=45))
 
 
+@pytest.mark.parametrize("jump", [timedelta(seconds=45), timedelta(hours=-1)], ids=["ahead", "back"])
 def test_a_lost_lease_stops_the_commit_before_anything_is_written(
     make_aid: Callable[..., FindingAid],
     store: Store,
     synthesizer: ScriptedSynthesizer,
     monkeypatch: pytest.MonkeyPatch,
+    jump: timedelta,
 ) -> None:
     def lose() -> None:
         edit(store)
-        much_later(monkeypatch)
+        monkeypatch.setattr("findingaid.store.leases._now", lambda: datetime.now(UTC) + jump)
 
     embedder = Suspended(meanwhile=[lose])
 
