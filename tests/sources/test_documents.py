@@ -597,6 +597,28 @@ def test_a_document_that_takes_too_much_memory_fails_alone(suffix: str, short: b
     assert suffix != ".docx" or again["metadata"]["title"] == "The plan"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell which process it would end")
+def test_the_system_ends_a_converter_before_its_parent_when_memory_is_short() -> None:
+    def score(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/oom_score").read_text())
+
+    converter = Converter()
+    converter.convert(".docx", MADE["plan.docx"], LIMIT)
+    assert converter._process
+    scores = score(converter._process.pid), score(os.getpid())
+    converter.end()
+
+    assert scores[0] > scores[1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by what Linux has for it")
+def test_the_limit_of_memory_that_is_told_is_the_one_that_holds() -> None:
+    given = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2 * 10**9, 2 * 10**9)); "
+    code = given + "from findingaid.sources.converters import process; print(process.NO_MEMORY.decode())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "more than 2.0 GB of memory" in run.stdout
+
+
 SLOW = "".join(f"<tr><td>{i}</td><td><b>bold</b> <a href='#{i}'>to</a></td></tr>" for i in range(60_000)).encode()
 """Page that takes more than ten seconds."""
 

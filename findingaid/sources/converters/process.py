@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import BinaryIO, NoReturn
 
@@ -28,14 +29,20 @@ from findingaid.sources.converters.scans import page_picture
 from findingaid.sources.documents import PAGE, PAGE_DONE
 
 MOST_MEMORY = 4_000_000_000
-"""Memory limit of the process, on systems that support one. Half of the machine's memory is the limit if it is less."""
+"""Memory limit of the process, on systems that support one. Half of the machine's memory is the limit if it is less, or
+what this process was given."""
 
 
 def _memory_limit() -> int:
-    try:
-        return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-    except (AttributeError, OSError, ValueError):  # the system does not tell
-        return MOST_MEMORY
+    limits = [MOST_MEMORY]
+    with suppress(AttributeError, OSError, ValueError):  # the system does not tell
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        limits += [most] if most != resource.RLIM_INFINITY else []
+    return min(limits)
 
 
 MEMORY_BYTES = _memory_limit()
@@ -106,14 +113,18 @@ def _limit_time(seconds: float) -> None:
 
 
 def _limit_memory() -> None:
-    """Limit the memory of this process, and have it leave no image of its memory behind."""
+    """Limit the memory of this process, and have it leave no image of its memory behind.
+
+    If memory is short all the same, as in a container, Linux ends this process before the one that started it.
+    """
     if sys.platform != "win32":
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        soft = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, most))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def main() -> None:
