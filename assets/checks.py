@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -35,7 +36,9 @@ DRAWN = 100_000
 """Maximum number of surfaces in the histogram of lengths: enough for the picture, at a small cost."""
 
 
-def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
+def corpus_checks(
+    of: Corpus, resource_key: str, pool: str | None = None, op_tags: Mapping[str, Any] = MappingProxyType({})
+) -> dg.AssetChecksDefinition:
     """Return every check of a corpus, over all of its records, as run by "Execute" on a check.
 
     A run that builds makes the same checks on new rows, logs them, and publishes only if the blocking ones pass.
@@ -48,7 +51,14 @@ def corpus_checks(of: Corpus, resource_key: str) -> dg.AssetChecksDefinition:
         for check in checks_of(of)
     ]
 
-    @dg.multi_asset_check(name=checks_step(corpus), specs=specs, can_subset=True, required_resource_keys={resource_key})
+    @dg.multi_asset_check(
+        name=checks_step(corpus),
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={resource_key},
+        pool=pool,
+        op_tags=op_tags,
+    )
     def check_all(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         aid = opened(context.resources, resource_key)
         for result in aid.check([corpus]):

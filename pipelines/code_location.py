@@ -75,7 +75,7 @@ def build_definitions(
                 corpus_assets(aid.indexer(corpus), key, execution.pool, execution.op_tags, translation),
             )
         ],
-        asset_checks=[corpus_checks(corpus, key) for corpus in aid.corpora.values()],
+        asset_checks=[corpus_checks(corpus, key, execution.pool, execution.op_tags) for corpus in aid.corpora.values()],
         jobs=[job, *maintenance_jobs(lead, key, execution)],
         schedules=[*schedules(aid, job), *backfill_schedules(aid, job, key)],
         sensors=[
