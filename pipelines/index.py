@@ -19,7 +19,7 @@ from findingaid.indexing.progress import ProgressLog
 from findingaid.indexing.run import Run
 from findingaid.indexing.workers import TRIES, lost_batch
 from findingaid.model import Listing, Stage
-from findingaid.reports import BatchReport, CorpusReport, Report
+from findingaid.reports import BatchReport, CorpusReport, Report, group_failures
 from findingaid_dagster.assets import (
     HELD,
     PUBLISHED,
@@ -290,10 +290,12 @@ def _log_report(context: dg.OpExecutionContext, report: Report, left_out: Iterab
         log_remarks(context, corpus, found)
     done = {"corpora": table(_rows(report))} if report.corpora else {}
     if problems := [*report.problems(), *left_out]:
+        # Artifacts that failed alike share a line.
+        n_failed = len(problems) + sum(len(r.failed) - len(group_failures(r.failed)) for r in report.corpora.values())
         published = "" if report.unpublished or report.held else "everything else is published, but "
         told = {"failed": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems)), **done}
         resumed = RESUMED if RESUMED_TAG in context.run.tags else ""
-        raise fail_run(context, f"{published}{len(problems)} failed{resumed}", problems, told)
+        raise fail_run(context, f"{published}{n_failed:,} failed{resumed}", problems, told)
     context.add_output_metadata(done)
 
 

@@ -254,7 +254,8 @@ def test_the_job_runs_from_the_command_line(location: Location) -> None:
 def test_without_an_instance_the_job_indexes_logs_no_events_and_says_why_an_artifact_failed(
     location: Location, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    location.cli.write("bad.md", b"\x00binary")
+    for name in ("bad.md", "worse.md"):
+        location.cli.write(name, b"\x00binary")
     monkeypatch.delenv("DAGSTER_HOME")
 
     done = dagster("job", "execute", *defined(location), "-j", "index")
@@ -262,7 +263,7 @@ def test_without_an_instance_the_job_indexes_logs_no_events_and_says_why_an_arti
     assert done.exit_code == 1
     told = (capfd.readouterr().err + done.stderr).splitlines()
     (ending,) = [line for line in told if "RUN_FAILURE" in line]
-    assert "1 failed: docs: bad.md: binary, not text: exclude it [artifacts: binary]" in ending
+    assert "2 failed: docs: 2 artifacts (bad.md, worse.md): binary, not text: exclude it [artifacts: binary]" in ending
     assert "Stack Trace" not in " ".join(told)
     assert len(location.aid.search("sentence", 50)) == 8
     assert location.events().total() == 0
