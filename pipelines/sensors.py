@@ -179,8 +179,10 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
         return [indexer.recipe.id, sorted(found.items()), gone, unseen]
     if not found:
         return {}
-    asset, since = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time() - JUST_NOW
-    made = dg.AssetRecordsFilter(asset, asset_partitions=list(found), after_timestamp=since)
+    asset, now = asset_key(aid.corpora[corpus], Stage.ARTIFACTS), time.time()
+    made = dg.AssetRecordsFilter(
+        asset, asset_partitions=list(found), after_timestamp=now - JUST_NOW, before_timestamp=now + JUST_NOW
+    )
     recent = {record.partition_key for record in instance.fetch_materializations(made, limit=1000).records}
     return {key: version for key, version in found.items() if key not in recent}
 

@@ -34,7 +34,7 @@ SILENT_SECONDS = 300
 """Seconds without an event after which a run that holds no lease counts as killed.
 
 Dagster keeps a run as started whose process was killed. A run that builds holds the lease on its corpus, and one that
-does not has little to do until its next event.
+does not has little to do until its next event. An event that is as far ahead is of a clock that was set back.
 """
 
 
@@ -54,7 +54,7 @@ def run_under_way(instance: dg.DagsterInstance, job: dg.JobDefinition | None, ai
     for record in records:
         run = record.dagster_run
         queued = run.status is dg.DagsterRunStatus.QUEUED
-        if queued or run.run_id in working or time.time() - last_sign(instance, record) < SILENT_SECONDS:
+        if queued or run.run_id in working or abs(time.time() - last_sign(instance, record)) < SILENT_SECONDS:
             return f"run {run.run_id[:8]} of the {run.job_name} job is under way"
     return ""
 

@@ -63,8 +63,9 @@ def _failed_by_name(run: dg.DagsterRun) -> bool:
 
 
 def _wait(times: int, ended: float, what: str, runs: Sequence[dg.RunRecord]) -> str | None:
-    seconds = ended + FIRST_WAIT * 2 ** (times - 1) - time.time()
-    if seconds <= 0:
+    wait = FIRST_WAIT * 2 ** (times - 1)
+    seconds = ended + wait - time.time()
+    if not 0 < seconds <= wait:  # more is left if the clock was set back
         return None
     succeeded = runs and all(record.dagster_run.is_success for record in runs)
     why = "succeeded, and what it did was lost" if succeeded else "was interrupted"

@@ -29,7 +29,9 @@ DOWN = frozenset({"timeout", "transport", "auth"})
 """Kinds of failure after which the endpoint is not called again in this run."""
 
 LOST_AFTER = timedelta(days=2)
-"""Age after which a batch that the endpoint does not know counts as lost. A batch ends within a day."""
+"""Age after which a batch that the endpoint does not know counts as lost. A batch ends within a day.
+
+One that is as far ahead was sent by a clock that was set back."""
 
 
 def cached_synopses(store: Store, synthesizer: Synthesizer, keys: Collection[str]) -> dict[str, Synopsis]:
@@ -148,7 +150,7 @@ class BatchJobs:
             OpenBatches(store).close(batch)
             return
         state = self.api.poll(batch_id, batch.keys)
-        lost = not state.known and datetime.now(UTC) - batch.at > LOST_AFTER
+        lost = not state.known and abs(datetime.now(UTC) - batch.at) > LOST_AFTER
         if not state.ended and not lost:
             self.looked_at[batch.tag] = str(batch) if state.known else f"{batch}, which the endpoint does not know"
             return

@@ -35,7 +35,7 @@ from findingaid_dagster.resources import FindingAidResource
 from tests.code_location.test_automation import look
 from tests.code_location.test_checks import latest_metadata
 from tests.conftest import Cli, text_about
-from tests.support.location import SETTLED, STAGES, Location, open_location
+from tests.support.location import HOUR_AGO, SETTLED, STAGES, Location, open_location
 
 BINARY = b"\x00binary"
 
@@ -286,6 +286,9 @@ def test_only_a_run_that_is_alive_and_writes_this_store_is_waited_for(
     run = started(location)
     assert tick(location).skip_message == f"run {run[:8]} of the index job is under way"
 
+    with monkeypatch.context() as patch:
+        patch.setattr(stale, "time", HOUR_AGO)
+        assert tick(location).run_requests, "its last sign is of a clock that was set back"
     monkeypatch.setattr(stale, "SILENT_SECONDS", -1)
     assert tick(location).run_requests, "nothing was heard of it, and it holds no lease"
 

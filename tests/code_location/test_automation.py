@@ -17,7 +17,7 @@ from findingaid_dagster.pipelines import sensors
 from findingaid_dagster.pipelines.sensors import FEW
 from findingaid_dagster.resources import FindingAidResource
 from tests.conftest import PLAIN, Cli, openai, text_about
-from tests.support.location import SETTLED, STAGES, Location, open_location
+from tests.support.location import HOUR_AGO, SETTLED, STAGES, Location, open_location
 
 FILES = {"ledger.md", "reader.md", "vector.md", "writer.md"}
 
@@ -318,6 +318,8 @@ def test_what_changes_while_a_run_works_on_it_or_just_did_is_observed_and_reques
     with monkeypatch.context() as patch:
         patch.setattr(sensors, "JUST_NOW", 60)
         assert look(location).asset_events == []
+        patch.setattr(sensors, "time", HOUR_AGO)
+        assert look(location).asset_events, "the clock was set back"
     assert ticks.quiet()
 
     store(location, look(location))

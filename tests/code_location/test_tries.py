@@ -19,7 +19,7 @@ from findingaid_dagster.pipelines.code_location import build_definitions
 from tests.code_location.test_agreement import backfill_tick, change
 from tests.code_location.test_automation import Ticks, corpora_of, look, store
 from tests.conftest import Cli, text_about
-from tests.support.location import STAGES, Location, open_location
+from tests.support.location import HOUR_AGO, STAGES, Location, open_location
 
 ENDS = [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE]
 
@@ -44,6 +44,9 @@ def test_another_run_is_due_after_one_that_was_interrupted_and_waits_ever_longer
         location.end_runs(first.run_requests, status, failed="")
         reason = look(location, first.cursor, sensor).skip_message or ""
         assert f"was interrupted: see it. Another one starts in {minutes} minutes" in reason
+    with monkeypatch.context() as patch:
+        patch.setattr(tries, "time", HOUR_AGO)
+        assert corpora_of(look(location, first.cursor, sensor)) == ["docs"], "the clock was set back"
     monkeypatch.setattr(tries, "FIRST_WAIT", -1)
     again = look(location, first.cursor, sensor)
 

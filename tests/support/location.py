@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -35,6 +37,9 @@ from tests.paths import ROOT
 from tests.support.listings import listing_by_time
 
 STAGES = [stage.value for stage in PLAIN]
+
+HOUR_AGO = SimpleNamespace(time=lambda: time.time() - 3600)
+"""In place of `time`, for a module that sees the clock after it was set back."""
 
 DAGSTER_YAML = (ROOT / ".dagster" / "dagster.yaml").read_text()
 
