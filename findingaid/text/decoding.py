@@ -65,9 +65,18 @@ NO_ENCODINGS = frozenset({"idna", "mbcs", "oem", "punycode", "raw_unicode_escape
 EBCDIC = ["cp037", "cp1026", "cp1140", "cp273", "cp424", "cp500", "cp875"]
 """Encodings of mainframes, which fit any short text and are in no file that people write."""
 
+WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le"]
+"""Encodings in which line ends and blanks have zero bytes, so that no text without these is in one."""
+
 WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚")  # noqa: RUF001  # these signs are meant
 ACCENTED_SHARE = 0.3
+ACCENTED_SHARE_OF_WORD = 0.7
+"""Highest share of letters with accents in a text, and in those of its words that have any."""
+
 FEW_ACCENTED = 2
+WORD = re.compile("[A-Za-z\x80-\uffff]{2,}")
+"""Word of two or more characters. One alone, such as à, does not show that its text is Western or not."""
+
 SAMPLE_CHARACTERS = 100_000
 
 
@@ -136,13 +145,18 @@ def _decode_other(payload: bytes, declared: str) -> Decoded:
         return damaged
     from charset_normalizer import from_bytes  # imported here, since few files need it
 
-    best = from_bytes(payload, cp_exclusion=EBCDIC).best()
-    if best is None and controls:
+    for sample in dict.fromkeys((payload if controls else _telling_lines(payload), payload)):
+        best = from_bytes(sample, cp_exclusion=[*EBCDIC, *WIDE]).best()
+        if best and (found := _decode_as(payload, best.encoding)):
+            return found._replace(notes=(_guessed(found.encoding),))
+    if controls:
         raise _not_text()
-    if best is None:
-        raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")
-    encoding = best.encoding.replace("_", "-")
-    return Decoded(str(best), encoding, (_guessed(encoding),))
+    raise ReadError("no known text encoding fits: save it as UTF-8 or exclude it", "encoding")
+
+
+def _telling_lines(payload: bytes) -> bytes:
+    """Return the lines that are not all ASCII: many others would make any encoding fit."""
+    return b"".join(line for line in payload.splitlines(keepends=True) if not line.isascii())
 
 
 def _not_text() -> ReadError:
@@ -207,7 +221,12 @@ def _as_western(payload: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     sample = text[:SAMPLE_CHARACTERS]
-    letters = [c for c in sample if c.isalpha()]
-    accented = sum(c > "\x7f" for c in letters)
     plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
-    return text if plausible and accented <= max(FEW_ACCENTED, ACCENTED_SHARE * len(letters)) else None
+    words = "".join(word for word in WORD.findall(sample) if not word.isascii())
+    few = _few_accented(sample, ACCENTED_SHARE) and _few_accented(words, ACCENTED_SHARE_OF_WORD)
+    return text if plausible and few else None
+
+
+def _few_accented(text: str, share: float) -> bool:
+    letters = [c for c in text if c.isalpha()]
+    return sum(c > "\x7f" for c in letters) <= max(FEW_ACCENTED, share * len(letters))

@@ -53,6 +53,23 @@ def test_a_damaged_text_keeps_its_encoding_and_says_in_how_many_places(payload: 
 
 
 @pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Привет мир, это заметка склада", "cp1251"),
+        ("日本語テキストは在庫です", "cp932"),
+        ("Καλημέρα κόσμε, αυτό είναι", "cp1253"),
+        ("這是測試文件內容", "big5"),
+        ("Größe für Köln, été à la côte", "cp1252"),
+    ],
+)
+@pytest.mark.parametrize("lines", [1, 20, 1000])
+def test_a_few_words_within_much_ascii_are_read_as_they_are_alone(text: str, encoding: str, lines: int) -> None:
+    code = "total = compute(price, count)\n" * lines + f"// {text}\n"
+
+    assert decode(code.encode(encoding))[:2] == (code, encoding)
+
+
+@pytest.mark.parametrize(
     ("text", "encoding"), [(GERMAN, "cp1252"), ("„Spaß“", "cp1252"), ("café", "cp1252"), (RUSSIAN, "koi8-r")]
 )
 def test_a_guess_is_noted(text: str, encoding: str) -> None:
