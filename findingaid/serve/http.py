@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -111,10 +111,10 @@ class Api:
     def routes(self, metrics: Metrics, locked: bool) -> Sequence[BaseRoute]:
         """Return all routes except MCP; `locked` states in the OpenAPI document that a token is needed."""
         capabilities = self._session.capabilities.values()
-        described = orjson.dumps(openapi_document(capabilities, locked))
+        describe = cache(lambda: orjson.dumps(openapi_document(capabilities, locked)))  # a third of a second, once
 
         async def described_by(_: Request) -> Response:
-            return Response(described, media_type="application/json")
+            return Response(await asyncio.to_thread(describe), media_type="application/json")
 
         async def measured(_: Request) -> Response:
             return metrics.response()
