@@ -105,7 +105,7 @@ class ExtractiveClaims:
     shortest: Annotated[int, Gt(0)] = 15
     longest: Annotated[int, Gt(0)] = 400
     free: ClassVar[Literal[True]] = True
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         if not LEAST <= self.shortest <= self.longest <= MOST:

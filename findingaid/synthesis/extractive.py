@@ -54,7 +54,7 @@ class Extractive:
 
     sentences: Annotated[int, Gt(0)] = 3
     free: ClassVar[Literal[True]] = True
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     @property
     def id(self) -> str:

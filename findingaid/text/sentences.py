@@ -15,7 +15,8 @@ LONG_TEXT = 20_000
 WINDOW = 10_000
 
 ENDS_INSIDE = re.compile(
-    r"\b(?:incl|excl|approx|cf|vs|e\.g|i\.e|resp|inkl|exkl|zzgl|bzw|ggf|evtl|vgl|(?-i:[Cc]a|[Aa]bb|[Nn]r))\.\s*$",
+    r"\b(?:incl|excl|approx|cf|vs|e\.g|i\.e|resp|inkl|exkl|zzgl|bzw|ggf|evtl|vgl|(?-i:[Cc]a|[Aa]bb|[Nn]r"
+    r"|Ms|Mx|Hrn|Fam|Fa|Dipl|Ing|Dres))\.\s*$",
     re.IGNORECASE,
 )
 """An English or German abbreviation at the end of a text that ends no sentence, as the names CA and ABB may."""

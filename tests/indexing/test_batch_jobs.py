@@ -177,7 +177,7 @@ class TestBuild:
     def test_a_fallback_stands_in_until_it_is_done(self, make: Make, server: OpenAIServer) -> None:
         fallback = {"fallback": Extractive(1)}
         make(synopsis=fallback).index()
-        assert {row.producer_id for row in make().show("0.md").records[:1]} == {"extractive-1-v5"}
+        assert {row.producer_id for row in make().show("0.md").records[:1]} == {"extractive-1-v6"}
 
         finish(server)
         make(synopsis=fallback).index()

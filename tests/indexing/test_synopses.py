@@ -150,7 +150,7 @@ class TestIdentity:
             ]
 
         assert len(set(ids)) == len(ids)
-        assert ids[0] == "extractive-3-v5"
+        assert ids[0] == "extractive-3-v6"
 
 
 class TestGate:
@@ -279,7 +279,7 @@ class TestFailures:
 
         assert [str(f) for f in docs(report).failed] == ["ledger.md: said no [synopses: refused]"]
         first = published(make_aid())[0]
-        assert (first["surface_kind"], first["producer_id"]) == ("synopsis", "extractive-1-v5")
+        assert (first["surface_kind"], first["producer_id"]) == ("synopsis", "extractive-1-v6")
         assert first["text"].startswith("The ledger is described here")
 
         answers = ScriptedSynthesizer()

@@ -701,7 +701,7 @@ class TestFailures:
 
         make(Sums(fails=TimeoutError("late")), synopsis={"fallback": fallback}).index()
 
-        assert synopsis(make())[1] == "extractive-1-v5"
+        assert synopsis(make())[1] == "extractive-1-v6"
 
     @pytest.mark.usefixtures("begun")
     def test_a_changed_model_begins_from_nothing_and_keeps_the_old_text_until_it_answers(

@@ -23,3 +23,10 @@ def test_a_german_abbreviation_before_a_number_ends_no_sentence(sentence: str) -
 
 def test_a_sentence_may_begin_with_a_number() -> None:
     assert len(list(split_sentences("Nobody met Bob. 12 people came."))) == 2
+
+
+@pytest.mark.parametrize("title", ["Ms", "Mx", "Mr", "Dr", "Hrn", "Fam", "Fa", "Dipl.-Ing"])
+def test_a_title_before_a_name_ends_no_sentence(title: str) -> None:
+    sentences = ["It begins at 19:00 in room 112. ", f"{title}. Adler will explain it."]
+
+    assert list(split_sentences("".join(sentences))) == sentences

@@ -579,7 +579,7 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
         start = draw(st.integers(0, 9_999))
         span = draw(st.sampled_from([None, (start, start + 7)]))
         kind = draw(st.sampled_from(["hit", "summary", "session"]))
-        producer = draw(st.sampled_from(["", "extractive-3-v5", "openai-x-1"]))
+        producer = draw(st.sampled_from(["", "extractive-3-v6", "openai-x-1"]))
         artifact = draw(st.sampled_from(["a.md", "b/ü.md"]))
         found.append(Piece(kind, draw(TEXTS), "docs", artifact, f"r{n}", "chunk", n, span, 0.5, producer))
     return pinned + found

@@ -205,7 +205,7 @@ def test_a_boost_mixes_the_scores_of_leaf_and_summary(manuals: FindingAid, mode:
             assert hit.score == pytest.approx(0.75 * own[hit.record_id] + 0.25 * own[hit.seed], abs=1e-5)
 
 
-@pytest.mark.parametrize("writer", ["anchored-2-openai-m-1", "extractive-3-v5"])
+@pytest.mark.parametrize("writer", ["anchored-2-openai-m-1", "extractive-3-v6"])
 def test_auto_follows_only_summaries_by_a_model(tmp_path_factory: pytest.TempPathFactory, writer: str) -> None:
     script = {"rollout": "Runbook: how to restart the payment service.", "parrot": "A novel about life at sea."}
     strategy = with_synopsis(Chunked(), ScriptedSynthesizer(writer, script))
