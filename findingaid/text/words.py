@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import get_args
@@ -78,6 +78,15 @@ CJK_NOT = re.compile("[不没沒無无未]|ない|なかった|なく|ません"
 
 CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001  # as it is typed
 
+MONTHS: Mapping[Language, str] = {
+    "English": "January February March April May June July August September October November December",
+    "German": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+}
+DATE_IN_DIGITS = re.compile(
+    r"\b(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])\b|\b\d{1,2}\.(?P<dotted>0?[1-9]|1[0-2])\.(?P<last>\d{4})\b"
+)
+"""ISO 8601 date of a month or day, or a day with dots, such as 2026-07, 2026-07-01 and 1.7.2026."""
+
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 STEMS_KEPT = 1 << 16
 
@@ -125,10 +134,24 @@ def salient_words(text: str, lexical: Lexical) -> list[str]:
 def stems(texts: Iterable[str], lexical: Lexical | None = None) -> frozenset[str]:
     """Return the stems of all words of the texts, stop words included. The texts cover a word if its stem is in it.
 
-    An identifier has the words of its parts and that of the whole.
+    An identifier has the words of its parts and that of the whole, a date in digits its year and the name of its month.
     """
     lexical = lexical or Lexical()
-    return frozenset(stem(word, lexical) for text in texts for word in _words(split_identifiers(text)))
+    return frozenset(
+        stem(word, lexical)
+        for text in texts
+        for word in (*_words(split_identifiers(text)), *_of_dates(text, lexical.language))
+    )
+
+
+def _of_dates(text: str, language: Language) -> set[str]:
+    """Return the years of the dates in digits, and the names of their months."""
+    names = MONTHS.get(language, MONTHS["English"]).split()
+    return {
+        word
+        for found in DATE_IN_DIGITS.finditer(text)
+        for word in (found["year"] or found["last"], names[int(found["month"] or found["dotted"]) - 1])
+    }
 
 
 def find_words(wanted: frozenset[str], text: str, lexical: Lexical) -> Iterator[tuple[int, int, str]]:
@@ -151,6 +174,7 @@ def found_stems(wanted: frozenset[str], text: str, lexical: Lexical) -> frozense
         words = {part for word in words for part in _pairs(word)}
     for _, parts in identifiers(text):
         words.update(parts, ["".join(parts)])
+    words |= _of_dates(text, lexical.language)
     return wanted.intersection(map(_known_stem(lexical), words))
 
 

@@ -166,7 +166,7 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
     measured = []
     for sentence in sentences:
         own, record_id = stems([sentence.text], lexical) & terms, sentence.hit.record_id
-        context = own | (stems([_title(sentence.hit), *sentence.headings, sentence.before], lexical) & terms)
+        context = own | (stems([_names(sentence.hit), *sentence.headings, sentence.before], lexical) & terms)
         shares = (len(words) / len(terms) for words in (own, context, of_passages[record_id]))
         covered, in_context, in_passage = shares
         measured.append(Measured(covered, None, stated(query, sentence.text), in_context, in_passage))
@@ -174,12 +174,13 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
 
 
 def _head(hit: Hit) -> str:
-    """Return the title and the headings of a hit."""
-    return " ".join([_title(hit), *_headings(hit)])
+    """Return the names and the headings of a hit."""
+    return " ".join([_names(hit), *_headings(hit)])
 
 
-def _title(hit: Hit) -> str:
-    return str(hit.metadata.get("title", ""))
+def _names(hit: Hit) -> str:
+    """Return the title of a hit and the path of its artifact: people name folders by what is in them."""
+    return f"{hit.metadata.get('title', '')} {hit.artifact_id}"
 
 
 def _headings(hit: Hit) -> Sequence[str]:
@@ -228,14 +229,16 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
     metadata = artifact.metadata if artifact else {}
     raw = artifact.raw if artifact and isinstance(artifact.raw, str) else ""
     start = hit.span[0] if hit.span else 0
+    named = [*entries(hit.text, media_type(metadata), raw[:start])]
     before = ""
     for sentence in sentences_of(hit.text, metadata):
         span = (start + sentence.span[0], start + sentence.span[1])
         whole = ENDS.search(sentence.text) or not hit.span or _is_end_of_line(raw, span[1])
-        if whole and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
+        several = sum(_overlap(sentence.span, at) for _, at in named) > 1  # the settings of a file, as one paragraph
+        if whole and not several and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
             yield _Sentence(hit, sentence.text, span, above(span), "" if sentence.first else before)
         before = sentence.text
-    for text, (first, last) in entries(hit.text, media_type(metadata), raw[:start]):
+    for text, (first, last) in named:
         span = (start + first, start + last)
         whole = not hit.span or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
         if whole and LETTERS.search(text) and len(text) <= LONGEST:

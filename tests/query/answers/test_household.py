@@ -89,7 +89,7 @@ def test_german_questions_over_german_notes_are_answered_or_refused(german: Find
     assert not [answer.gaps for _, answer in found if asking & {*answer.gaps}]
 
 
-@pytest.mark.parametrize("question", ["Who is Elsa's teacher?", "Where are the winter tyres?"])
+@pytest.mark.parametrize("question", ["Who repaired the roof?", "Where are the winter tyres?"])
 def test_an_english_question_over_german_notes_says_that_they_are_german(german: FindingAid, question: str) -> None:
     answer = german.answer(question)
 

@@ -275,6 +275,41 @@ def dated(make: Callable[..., FindingAid]) -> Callable[..., FindingAid]:
     return build
 
 
+READINGS = {1: 18234, 4: 19980, 7: 20711, 10: 21405}
+
+
+@pytest.mark.parametrize("day", ["2026-{:02d}-01", "2026-{:02d}", "01.{:02d}.2026", "1.{}.2026"])
+def test_a_month_is_found_in_dates_in_digits(make: Callable[..., FindingAid], day: str) -> None:
+    rows = "".join(f"{day.format(month)},{power}\n" for month, power in READINGS.items())
+    source = MemorySource({"meters.csv": f"date,power\n{rows}"}, {"meters.csv": {"media_type": "text/csv"}})
+
+    answer = make({}, source=source).answer("What was the power meter reading in July 2026?")
+
+    assert answer.sentences[0].text == f"date: {day.format(7)}; power: 20711"
+    assert "July" not in answer.gaps
+
+
+def test_the_folder_of_a_file_says_what_it_is_about(make: Callable[..., FindingAid]) -> None:
+    elected = "# Meeting\n\nHanna Lund is the new librarian from this week on.\n"
+    question = "Who is the librarian of the choir?"
+
+    named, unnamed = make({"choir/m1.md": elected}).answer(question), make({"a/m1.md": elected}).answer(question)
+
+    assert named.sentences[0].text.startswith("Hanna Lund")
+    assert named.relevance > unnamed.relevance
+
+
+def test_the_settings_of_a_file_are_no_sentence_together(make: Callable[..., FindingAid]) -> None:
+    settings = (
+        "server:\n  port: 8085\n  workers: 3\n  request_timeout_seconds: 20\ndatabase:\n  url: postgresql://otter/tides\n"
+        "  pool_size: 12\nretention:\n  raw_days: 30\nalerts:\n  quiet_hours: 22-07\n"
+    )
+    aid = make({}, source=MemorySource({"config.yaml": settings}, {"config.yaml": {"media_type": "application/yaml"}}))
+
+    assert not any("workers" in quote.text for quote in aid.answer("What is the port of the database?").quotes)
+    assert aid.answer("What is the pool size of the database?").sentences[0].text == "database: pool_size: 12"
+
+
 @pytest.mark.parametrize(("older", "newest"), [("a.md", "b.md"), ("b.md", "a.md")])
 def test_of_two_dated_sources_the_newest_comes_first_and_the_dates_are_told(
     dated: Callable[..., FindingAid], older: str, newest: str
