@@ -68,7 +68,10 @@ EBCDIC = ["cp037", "cp1026", "cp1140", "cp273", "cp424", "cp500", "cp875"]
 WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le"]
 """Encodings in which line ends and blanks have zero bytes, so that no text without these is in one."""
 
-WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚")  # noqa: RUF001  # these signs are meant
+WESTERN_SIGNS = frozenset("\xa0€…‘’“”•–—™¡£§©«®°±·»¿×„‚†‡‰‹›¦¬µ¶½")  # noqa: RUF001  # these signs are meant
+OF_NUMBERS = re.compile(r"(?<=[\d\s])[¼¾](?!\w)|(?<=m)[²³](?!\w)|(?<=\d)[ªº²³](?!\w)")
+"""Fractions, powers and ordinals. Elsewhere these bytes are letters of other languages: ¾ is the ľ of Slovak."""
+
 ACCENTED_SHARE = 0.3
 ACCENTED_SHARE_OF_WORD = 0.7
 """Highest share of letters with accents in a text, and in those of its words that have any."""
@@ -221,7 +224,7 @@ def _as_western(payload: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     sample = text[:SAMPLE_CHARACTERS]
-    plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in sample)
+    plausible = all(c < "\x80" or c.isalpha() or c in WESTERN_SIGNS for c in OF_NUMBERS.sub("", sample))
     words = "".join(word for word in WORD.findall(sample) if not word.isascii())
     few = _few_accented(sample, ACCENTED_SHARE) and _few_accented(words, ACCENTED_SHARE_OF_WORD)
     return text if plausible and few else None

@@ -53,6 +53,22 @@ def test_a_damaged_text_keeps_its_encoding_and_says_in_how_many_places(payload: 
 
 
 @pytest.mark.parametrize(
+    "sign",
+    ["at 7½ d. apiece", "1 ¼ cups", "48 m² and 12 m³", "el 1º y la 2ª", "8 ‰ † ‡", "5 µm ¬ ¦ ¶", "‹so›"],  # noqa: RUF001  # these signs are meant
+)
+def test_a_western_text_may_have_signs_of_numbers(sign: str) -> None:
+    text = f"My café loses its crockery twice daily.\nThe brothers Böhm ask that she be slowed, {sign}.\n"
+
+    assert decode(text.encode("cp1252"))[:2] == (text, "cp1252")
+
+
+def test_letters_of_slovak_are_no_fractions() -> None:
+    text = "Ľudia majú veľa práce, a ľahko to nebude.\n"
+
+    assert decode(text.encode("cp1250"))[:2] == (text, "cp1250")
+
+
+@pytest.mark.parametrize(
     ("text", "encoding"),
     [
         ("Привет мир, это заметка склада", "cp1251"),
