@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -230,11 +231,13 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
     raw = artifact.raw if artifact and isinstance(artifact.raw, str) else ""
     start = hit.span[0] if hit.span else 0
     named = [*entries(hit.text, media_type(metadata), raw[:start])]
+    begins = [begin for _, (begin, _) in named]
     before = ""
     for sentence in sentences_of(hit.text, metadata):
         span = (start + sentence.span[0], start + sentence.span[1])
         whole = ENDS.search(sentence.text) or not hit.span or _is_end_of_line(raw, span[1])
-        several = sum(_overlap(sentence.span, at) for _, at in named) > 1  # the settings of a file, as one paragraph
+        first, last = (bisect_left(begins, at) for at in sentence.span)
+        several = last - first > 1  # the settings of a file, as one paragraph
         if whole and not several and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
             yield _Sentence(hit, sentence.text, span, above(span), "" if sentence.first else before)
         before = sentence.text
