@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from findingaid.text.words import MONTHS
+
 LONG_TEXT = 20_000
 """Most characters of a text that is split without a window."""
 
@@ -29,7 +31,7 @@ BEFORE_NUMBER = re.compile(
 ORDINAL = re.compile(r"(?P<article>\b(?i:im|vom|zum|zur|der|dem|den)\s)?\b\d{1,3}\.\s*$")
 """A number at the end of a text that may be an ordinal, as in "am 12. Mai", and is one as in "im 2. Stock"."""
 
-MONTH = re.compile(r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b")
+MONTH = re.compile(rf"(?:{'|'.join(MONTHS['German'].split())}|Jänner)\b")
 
 ABBREVIATED = re.compile(
     r"\b(?:\w|ca|etc|no|nos|vol|ed|eds|fig|figs|eq|sec|ch|dept|inc|ltd|corp|co|jr|sr|st|mt|prof|dr|mr|mrs|ms"
