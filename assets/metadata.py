@@ -9,7 +9,7 @@ import dagster as dg
 import orjson
 
 from findingaid.indexing.indexer import Indexer
-from findingaid.model import CLAIM, SUMMARY, Stage
+from findingaid.model import CLAIM, SUMMARY, WRITTEN, Stage
 from findingaid.store import LedgerRow
 from findingaid.store.sql import equals
 from findingaid_dagster.assets.checks import cut, record_preview, table
@@ -75,6 +75,8 @@ def _of_bucket(
                 for failure in filter_failures([row.failure] if row.failure else [], previews)
             ]
         )
+    if stage in WRITTEN:
+        return found | Counter(f"outcome {row.outcome(stage) or 'none'}" for row in bucket.rows)
     last, first = newest[0].artifact_id, shown[newest[0].artifact_id]
     match stage:
         case Stage.ARTIFACTS:
@@ -83,8 +85,6 @@ def _of_bucket(
         case Stage.SURFACES:
             rows = {"dagster/partition_row_count": sum(row.n_surfaces for row in bucket.rows), "preview of": last}
             return found | rows | {"preview": _preview(_surfaces(first, previews), previews)}
-        case Stage.SYNOPSES | Stage.CLAIMS | Stage.SUMMARY_NODES:
-            return found | Counter(f"outcome {row.outcome(stage) or 'none'}" for row in bucket.rows)
         case Stage.EMBEDDINGS:
             return found | {"texts": sum(row.n_records for row in bucket.rows)}
     return found | {"dagster/partition_row_count": sum(row.n_records for row in bucket.rows)}
@@ -92,6 +92,7 @@ def _of_bucket(
 
 def _of_artifact(stage: Stage, row: LedgerRow, shown: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
     """Return the metadata of one artifact's partition; `shown` are its first records or claims, or its summary node."""
+    outcome = {"outcome": row.outcome(stage)} if stage in WRITTEN else {}
     match stage:
         case Stage.ARTIFACTS:
             return {"bytes": row.bytes}
@@ -99,14 +100,14 @@ def _of_artifact(stage: Stage, row: LedgerRow, shown: Sequence[Mapping[str, Any]
             preview = _preview(_surfaces(shown, previews), previews)
             return {"dagster/partition_row_count": row.n_surfaces, "preview": preview}
         case Stage.SYNOPSES:
-            return {"outcome": row.synopsis_outcome, **_of_synopsis(_synopsis(shown), previews)}
+            return outcome | _of_synopsis(_synopsis(shown), previews)
         case Stage.CLAIMS:
-            return _of_claims(row, shown, previews)
+            return outcome | _of_claims(row, shown, previews)
         case Stage.SUMMARY_NODES:
-            return _of_node(row, shown, previews)
+            return outcome | _of_node(shown, previews)
         case Stage.EMBEDDINGS:
             return {"texts": row.n_records}
-    return {"dagster/partition_row_count": row.n_records}
+    return outcome or {"dagster/partition_row_count": row.n_records}
 
 
 def _surfaces(records: Sequence[Mapping[str, Any]], previews: bool) -> list[dict[str, Any]]:
@@ -132,21 +133,20 @@ def _of_synopsis(synopsis: Mapping[str, Any] | None, previews: bool) -> dict[str
 
 
 def _of_claims(row: LedgerRow, claims: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
-    found = {"outcome": row.claims_outcome, "refused": row.refused, "dagster/partition_row_count": row.n_claims}
+    found: dict[str, Any] = {"refused": row.refused, "dagster/partition_row_count": row.n_claims}
     if not claims:
         return found
     names = ("type", "text", "evidence", "confidence") if previews else ("claim_id", "evidence", "confidence")
     return found | {"preview": table([{name: claim[name] for name in names} for claim in claims])}
 
 
-def _of_node(row: LedgerRow, nodes: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"outcome": row.summary_nodes_outcome}
+def _of_node(nodes: Sequence[Mapping[str, Any]], previews: bool) -> dict[str, Any]:
     if not nodes:
-        return found
+        return {}
     points = orjson.loads(nodes[0]["bullets"])
     if not previews:
-        return found | {"points": len(points)}
-    return found | {"summary": dg.MetadataValue.md("\n".join(f"- {cut(text)}" for text, _ in points[:PREVIEWED]))}
+        return {"points": len(points)}
+    return {"summary": dg.MetadataValue.md("\n".join(f"- {cut(text)}" for text, _ in points[:PREVIEWED]))}
 
 
 def _preview(surfaces: Sequence[Mapping[str, Any]], previews: bool) -> dg.TableMetadataValue | str:

@@ -9,7 +9,7 @@ from itertools import islice
 from findingaid.indexing.budget import total
 from findingaid.indexing.calls import CallResults
 from findingaid.indexing.work import NO_CLAIMS, Batch
-from findingaid.model import NO_USAGE, OF_CLAIMS, WRITTEN, Outcome, Skipped, Stage
+from findingaid.model import NO_USAGE, WRITTEN, Outcome, Skipped, Stage
 from findingaid.reports import NAMED_CUT_OFF, NOTHING_CUT_OFF, BatchReport, Calls, CutOff, Unclaimed
 
 
@@ -19,7 +19,7 @@ def report_of(batch: Batch) -> BatchReport:
     tokens = {h: embedder.count_tokens(text) for h, text in batch.unembedded.items()}
     failed = [(work, failure) for work in batch.works if work.failure for failure in work.failures()]
     failed += [(work, failure) for work in live for failure in work.failures()]
-    pending = [{s for s in (Stage.SYNOPSES, *OF_CLAIMS) if work.result(s).outcome is Outcome.PENDING} for work in live]
+    pending = [{stage for stage in WRITTEN if work.result(stage).outcome is Outcome.PENDING} for work in live]
     return BatchReport(
         new=sum(work.is_new for work in live if work.redo),
         changed=sum(not work.is_new for work in live if work.redo),
@@ -31,7 +31,7 @@ def report_of(batch: Batch) -> BatchReport:
         usage=sum((made.usage for made in batch.calls.values()), NO_USAGE),
         cost=total(made.cost for made in batch.calls.values()),
         pending=sum(Stage.SYNOPSES in stages for stages in pending),
-        pending_claims=sum(bool(stages & set(OF_CLAIMS)) for stages in pending),
+        pending_claims=sum(bool(stages - {Stage.SYNOPSES}) for stages in pending),
         waiting=next((made.waiting for made in batch.calls.values() if made.waiting), ""),
         refused=[line for work in live for line in work.refused()],
         skipped=[Skipped(work.artifact_id, work.skipped) for work in batch.works if work.skipped],

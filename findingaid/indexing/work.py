@@ -139,9 +139,12 @@ class ArtifactWork:
 
     def result(self, stage: Stage) -> Synopsis | ClaimsResult | NodeResult:
         """Return the result of one of the stages in WRITTEN."""
-        if stage is Stage.SYNOPSES:
-            return self.synopsis
-        return (self.claims or NO_CLAIMS) if stage is Stage.CLAIMS else (self.node or NO_NODE)
+        results: dict[Stage, Synopsis | ClaimsResult | NodeResult] = {
+            Stage.SYNOPSES: self.synopsis,
+            Stage.CLAIMS: self.claims or NO_CLAIMS,
+            Stage.SUMMARY_NODES: self.node or NO_NODE,
+        }
+        return results[stage]
 
     def failures(self) -> Iterator[Failure]:
         """Yield its failure or, if it is published nevertheless, that of each stage in WRITTEN."""

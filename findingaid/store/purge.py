@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from findingaid.identity.hashes import call_key, content_hash, text_hash
-from findingaid.model import CLAIM, OF_CLAIMS, SUMMARY
+from findingaid.model import CLAIM, SUMMARY, WRITTEN
 from findingaid.store import upkeep
 from findingaid.store.leases import Lease
 from findingaid.store.objects import ASIDE
 from findingaid.store.publishing import Publisher
-from findingaid.store.schemas import IRREPLACEABLE, KNOWN_TEXT, PER_ARTIFACT
+from findingaid.store.schemas import IRREPLACEABLE, KNOWN_TEXT, LEDGER, PER_ARTIFACT
 from findingaid.store.sql import equals, one_of
 from findingaid.store.store import Store, delete
 from findingaid.store.tables import LOOKUP
@@ -211,7 +211,7 @@ def _beginnings(text: str) -> Iterator[str]:
 def _calls_in_use(store: Store) -> set[str]:
     in_use = set(store.rows("synopses", ["key"])["key"].to_pylist())
     in_use |= _chunk_contexts_in_use(store)
-    columns = [f"{stage}_key" for stage in OF_CLAIMS]
+    columns = [f"{stage}_key" for stage in WRITTEN if f"{stage}_key" in LEDGER.names]
     return in_use.union(*(store.rows("ledger", [column])[column].to_pylist() for column in columns))
 
 

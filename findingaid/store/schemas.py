@@ -244,6 +244,9 @@ BATCHES = _schema(
     _column("at", pa.timestamp("ms", "UTC"), "time at which it was sent"),
 )
 
+PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
+"""Tables whose rows belong to one artifact each, and are counted in its ledger row."""
+
 LEDGER = _schema(
     "ledger-8",
     CORPUS,
@@ -279,18 +282,12 @@ LEDGER = _schema(
     _int("refused", "number of claims refused at the last extraction"),
     _text("decisions", 'hash of the decisions that its claims and summary node were built from; "" for none'),
     _column("bytes", pa.int64(), "size of the payload"),
-    _int("n_artifacts", "rows in the table artifacts, by which losses are noticed"),
-    _int("n_surfaces", "rows in the table surfaces"),
-    _int("n_edges", "rows in the table edges"),
-    _int("n_synopses", "rows in the table synopses"),
-    _int("n_claims", "rows in the table claims"),
-    _int("n_summary_nodes", "rows in the table summary_nodes"),
-    _int("n_records", "rows in the table records"),
+    *(_int(f"n_{table}", f"rows in the table {table}, by which losses are noticed") for table in PER_ARTIFACT),
     *(
         _column(
             f"v_{table}", pa.int64(), f"version of the table {table} with its rows, by which an older copy is noticed"
         )
-        for table in ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
+        for table in PER_ARTIFACT
     ),
     _text("failed_stage", 'stage that failed last; "" if none did'),
     _text("failed_kind", "kind of failure: timeout, parse, encoding, ..."),
@@ -344,9 +341,6 @@ FIXED = {
 
 IRREPLACEABLE = ("decisions",)
 """Tables that no run can write again: they are never recreated unless the user allows it."""
-
-PER_ARTIFACT = ("artifacts", "surfaces", "edges", "synopses", "claims", "summary_nodes", "records")
-"""Tables whose rows belong to one artifact each, and are counted in its ledger row."""
 
 WITH_READERS = ("artifacts", "edges", "claims", "summary_nodes", "records")
 """Those of PER_ARTIFACT whose rows name the readers of their artifact."""
