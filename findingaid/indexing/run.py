@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Self
 
 import pyarrow as pa
@@ -46,7 +47,7 @@ from findingaid.indexing.synopses import find_repeated_synopses, synthesizers_of
 from findingaid.indexing.vectors import dimensions_of
 from findingaid.indexing.workers import Executor, InProcess, Workers
 from findingaid.model import WRITTEN, Discovery, Failure, Stage
-from findingaid.protocols import Embedder, SettlingSource, Source
+from findingaid.protocols import Embedder, FolderSource, LocalSource, SettlingSource, Source
 from findingaid.reports import BatchReport, CorpusReport, Report
 from findingaid.sources.patterns import exclude_patterns
 from findingaid.store import Lease, Leases, Store, repair
@@ -179,7 +180,11 @@ class Run:
             skipped = {artifact_id: ("", reason) for artifact_id, (_, reason) in skipped.items()}
         found = _discover(indexer.corpus.source)
         waiting = {i: failure for i, failure in indexer.tried(found.listings).items() if failure.retry_in != NEXT_RUN}
-        plan = plan_corpus(corpus, found, known, indexer.recipe.id, lost, force, decided, skipped, waiting)
+        compare = partial(plan_corpus, corpus, known=known, recipe_id=indexer.recipe.id, lost=lost, force=force)
+        compare = partial(compare, decided=decided, skipped=skipped, waiting=waiting)
+        plan = compare(found)
+        if plan.deleted and _may_miss(indexer.corpus.source):
+            plan = compare(_either(_discover(indexer.corpus.source), found))
         if plan.deleted and isinstance(indexer.corpus.source, SettlingSource) and not indexer.corpus.source.settle():
             plan = replace(plan, deleted=[], notes=[*plan.notes, UNSETTLED])
         if not allow_loss:
@@ -467,6 +472,23 @@ def _discover(source: Source) -> Discovery:
         raise
     except RAISED as error:  # a source may raise anything
         raise SourceError(f"source: cannot be listed: {one_line(error)}") from error
+
+
+def _may_miss(source: Source) -> bool:
+    """Return whether a source lists folders of this machine.
+
+    Some file systems, such as tmpfs and Btrfs, leave out a file that is replaced by another while they list its folder.
+    """
+    return isinstance(source, FolderSource) and isinstance(source, LocalSource) and bool(source.watched())
+
+
+def _either(found: Discovery, other: Discovery) -> Discovery:
+    """Return a discovery with what only the other one has."""
+    ids = {x.artifact_id for x in found.listings} | {x.artifact_id for x in found.failures}
+    listings = [*found.listings, *(x for x in other.listings if x.artifact_id not in ids)]
+    failures = [*found.failures, *(x for x in other.failures if x.artifact_id not in ids)]
+    unknown = [*found.unknown, *other.unknown]
+    return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, unknown, found.notes)
 
 
 def _refuse_long_ids(found: Discovery) -> Discovery:
