@@ -5,6 +5,7 @@ An artifact is a session; its id is the file's path below the root, without the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
-FORMAT = 4
+FORMAT = 5
 """Format version of `read_to`.
 
 Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
@@ -36,6 +37,9 @@ ATTACHED = "pictures and documents in questions, not read"
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
+
+UUID = re.compile(rb'"uuid":\s*"([^"]*)"')
+"""Id of a line of a transcript."""
 
 ASKED_MEANWHILE = {"type": "queued_command", "commandMode": "prompt"}
 """Fields of an attachment that holds a question which a person asked while the assistant worked."""
@@ -105,7 +109,7 @@ class Sessions:
         project = transcript.project or str(path.parent)
         turns = [*transcript.earlier, *(turn.fields() for turn in transcript.turns)]
         first = turns[0]["user_prompt"].strip().split("\n")[0] if turns else path.name
-        title = as_title(transcript.title) or as_title(first)
+        title = as_title(_own_title(transcript.titles, text)) or as_title(first)
         raw = {
             "session": path.name,
             "project": project,
@@ -198,7 +202,9 @@ class _Transcript:
     in_subagent: bool
     project: str = ""
     branch: str = ""
-    title: str = ""
+    titles: dict[str, str] = field(default_factory=dict)
+    """Titles by the id of the last line that they cover, in order; "" for a title that names none."""
+
     damaged: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     earlier: Sequence[Mapping[str, Any]] = ()
@@ -224,7 +230,7 @@ class _Transcript:
             self.last = line, before
 
     def _state(self) -> dict[str, Any]:
-        names = ("project", "branch", "title", "damaged", "left_out")
+        names = ("project", "branch", "titles", "damaged", "left_out")
         return {name: getattr(self, name) for name in names}
 
     def _take(self, line: Mapping[str, Any]) -> None:
@@ -233,7 +239,9 @@ class _Transcript:
         message = line.get("message")
         attached = line.get("attachment")
         if line.get("type") == "summary":
-            self.title = _text(line.get("summary")) or self.title
+            leaf = _text(line.get("leafUuid"))
+            others = {key: title for key, title in self.titles.items() if key != leaf}
+            self.titles = {**others, leaf: _text(line.get("summary"))}
         elif isinstance(attached, dict) and attached.items() >= ASKED_MEANWHILE.items():
             self._take({**line, "type": "user", "attachment": None, "message": {"content": attached.get("prompt")}})
         elif isinstance(message, dict) and (self.in_subagent or not line.get("isSidechain")):
@@ -260,6 +268,12 @@ class _Transcript:
 
     def _is_noise(self, line: Mapping[str, Any]) -> bool:
         return any(line.get(mark) for mark in NOT_ASKED if not (self.in_subagent and mark == "isSidechain"))
+
+
+def _own_title(titles: dict[str, str], text: bytes) -> str:
+    """Return the last title that is of a transcript itself: Claude Code also writes those of other sessions into it."""
+    own = {"", *(found.decode("utf-8", "replace") for found in UUID.findall(text))} if titles else set()
+    return next((title for leaf, title in reversed(titles.items()) if title and leaf in own), "")
 
 
 def _is_subagent(artifact_id: str) -> bool:

@@ -108,6 +108,21 @@ def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
     assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
 
 
+def test_the_title_of_another_session_is_not_taken_for_the_sessions_own(tmp_path: Path) -> None:
+    foreign = {"type": "summary", "summary": "Roof repairs", "leafUuid": "elsewhere"}
+    own = {"type": "summary", "summary": "Repair of the basket", "leafUuid": "here"}
+    lines = [foreign, user("Fix the basket."), assistant(said("Done."), uuid="there")]
+    put(tmp_path, lines)
+    source = Sessions(tmp_path)
+    before = source.read(SESSION)
+
+    put(tmp_path, [*lines, own, user("Now the till."), assistant(said("Done."), uuid="here"), foreign])
+
+    assert before.metadata["title"] == "Fix the basket."
+    assert source.read_on(SESSION, before) == source.read(SESSION)
+    assert source.read(SESSION).metadata["title"] == "Repair of the basket"
+
+
 @pytest.mark.parametrize("prompt", ["Also the till.", [said("Also the till."), {"type": "image"}]])
 def test_a_question_that_was_asked_while_the_assistant_worked_is_a_turn(tmp_path: Path, prompt: Any) -> None:
     """Claude Code writes it as an attachment alone if the assistant takes it up before its turn is over."""
