@@ -169,7 +169,7 @@ class RecordFile:
         if is_pointer(file.read(POINTER_BYTES + 1)):
             raise SourceError(f"source.path: {self.path}: {POINTER}")
         file.seek(0)
-        young = time.time() - found.st_mtime <= WRITING_SECONDS
+        young = abs(time.time() - found.st_mtime) <= WRITING_SECONDS  # a time further ahead counts as past
         table = _Table(self, READERS[self.path.suffix.lower()](self, file), young)
         after = os.fstat(file.fileno())
         if (after.st_size, after.st_mtime_ns) != (found.st_size, found.st_mtime_ns):

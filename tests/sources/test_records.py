@@ -290,6 +290,15 @@ def test_what_may_follow_in_a_table_that_is_being_written_is_not_taken_for_delet
     assert [x.artifact_id for x in old.listings] == (["a", "b"] if cut in {"b,tw", "b,"} else listed(source))
 
 
+def test_a_file_from_a_clock_that_was_ahead_is_read_whole(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "id,text\na,one\nb,two")
+    os.utime(path, (0, time.time() + 2 * WRITING_SECONDS))
+
+    found = RecordFile(path, text="text").discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown, found.notes) == (["a", "b"], (), [])
+
+
 def test_a_whole_last_line_of_json_is_read_at_once_but_more_may_follow(tmp_path: Path) -> None:
     found = RecordFile(put(tmp_path, "a.jsonl", '{"id": "a"}\n{"id": "b"}')).discover()
 
