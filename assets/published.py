@@ -35,12 +35,21 @@ def read_published(aid: FindingAid) -> dict[str, Contents]:
 LOOKED_BACK = 100
 """Latest events of published records among which that of a version is sought that was rolled back to."""
 
+OF_ANOTHER_STORE = (
+    "what Dagster showed until now was of the store {}, and this run is of {}: if another code location has a corpus of"
+    " this name, rename one, since each run replaces the partitions and events of the other"
+)
+
 
 @dataclass(frozen=True)
 class LoggedPublication:
-    """Event of the published records of a corpus, with the mark of the publish; empty if there is none."""
+    """Event of the published records of a corpus, with the mark of the publish and the address of the store.
+
+    It is empty if there is none.
+    """
 
     mark: str | None = None
+    uri: str | None = None
     data_version: str | None = None
     records: InputVersion | None = None
     inputs: Inputs = field(default_factory=dict)
@@ -53,10 +62,11 @@ def logged_publications(instance: dg.DagsterInstance, of: Corpus, limit: int) ->
 
 
 def _logged(of: Corpus, event: dg.AssetMaterialization) -> LoggedPublication:
-    mark, version = event.metadata.get("published"), (event.tags or {}).get("dagster/data_version")
+    mark, uri = (str(found.value) if (found := event.metadata.get(x)) else None for x in ("published", "uri"))
+    version = (event.tags or {}).get("dagster/data_version")
     inputs = logged_inputs(event, ())
     records = inputs.pop(asset_key(of, Stage.RECORDS).to_user_string(), None)
-    return LoggedPublication(str(mark.value) if mark else None, version, records, inputs)
+    return LoggedPublication(mark, uri, version, records, inputs)
 
 
 def _inputs_of(instance: dg.DagsterInstance, of: Corpus, data_version: str) -> Inputs:
@@ -110,9 +120,16 @@ def publications(
     as a whole, with their versions from before the source was listed.
     """
     seconds = run_seconds(context)
+    changed = {
+        event.asset_key.path[-2]: event for event in changed_publications(aid, context.instance, before, asked, inputs)
+    }
+    for corpus in changed:
+        for last in logged_publications(context.instance, aid.corpora[corpus], 1):
+            if last.uri not in {None, aid.store.uri}:
+                context.log.warning(f"{corpus}: {OF_ANOTHER_STORE.format(last.uri, aid.store.uri)}")
     return [
-        event.with_metadata({**event.metadata, **numbers_of(reports.get(event.asset_key.path[-2]), seconds)})
-        for event in changed_publications(aid, context.instance, before, asked, inputs)
+        event.with_metadata({**event.metadata, **numbers_of(reports.get(corpus), seconds)})
+        for corpus, event in changed.items()
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -329,3 +330,25 @@ def test_published_records_are_fresh_after_a_run_has_told_of_them_anew(
     told = len(events(location))
     assert location.index().success
     assert len(events(location)) == told
+
+
+@pytest.mark.parametrize("index", [Location.index, Location.materialize_published], ids=["job", "assets"])
+def test_a_run_names_the_other_store_whose_corpus_of_the_same_name_it_replaces(
+    location: Location, index: Callable[[Location], dg.ExecuteInProcessResult]
+) -> None:
+    def warnings() -> list[str]:
+        run = index(location)
+        assert run.success
+        logged = location.instance.all_logs(run.run_id)
+        return [entry.user_message for entry in logged if entry.level == logging.WARNING]
+
+    assert warnings() == []
+    first = location.aid.store.uri
+    location.cli.settings["store"] = "staging"
+    location.cli.write("ledger.md", text_about("another ledger"))
+
+    (line,) = warnings()
+
+    assert line.startswith(f"docs: what Dagster showed until now was of the store {first}, and this run is of")
+    location.cli.write("ledger.md", text_about("the ledger once more"))
+    assert warnings() == []
