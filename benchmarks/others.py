@@ -1,11 +1,13 @@
 """Indexing with CocoIndex, LlamaIndex, LangChain, dlt, ir and llm, for the comparison in `benchmarks.beside_others`.
 
     python -m benchmarks.others NAME FOLDER
+    python -m benchmarks.others NAME FOLDER MODEL
 
 That module says how to install them. Prints JSON: for each kind of run the seconds, the rows after it, and the number
 of rows that are stale for the current files and settings. Each tool is set up as in its documentation, in one process,
 with findingaid's splitter and an embedder that costs almost nothing. All use LanceDB, except ir and llm, which
-support only files of their own.
+support only files of their own. With the folder of a model of sentence-transformers, LangChain and LlamaIndex embed
+with it by their own packages for that, and the seconds alone are printed.
 """
 
 # mypy: ignore-errors
@@ -19,7 +21,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,9 +34,9 @@ from semantic_text_splitter import MarkdownSplitter
 
 from benchmarks import corpus
 
-FILES = 1_000
+FILES, MODEL_FILES = 1_000, 200
 ROUNDS = 3
-OVERLAP = 200
+SIZE, OVERLAP = 1_200, 200
 SETTLED = 2.5
 """Seconds until the times of files just written can be trusted: a file can change twice within one tick."""
 
@@ -103,27 +105,33 @@ def measured(run: Run, root: Path, stale: Callable[[int, str], tuple[int, int]])
     `stale` returns the number of rows and of stale rows. Returns kind of run -> (seconds, rows, stale rows).
     """
 
-    def took(size: int = 1_200, embedder: str = "first") -> float:
-        start = time.perf_counter()
-        run(size, embedder)
-        return time.perf_counter() - start
-
-    def after(seconds: float, size: int = 1_200, embedder: str = "first") -> tuple[float, int, int]:
+    def after(seconds: float, size: int = SIZE, embedder: str = "first") -> tuple[float, int, int]:
         return seconds, *stale(size, embedder)
 
+    found = {kind: after(seconds) for kind, seconds in edits(partial(run, SIZE, "first"), root)}
+    (root / "000" / "00001.md").unlink()
+    found["one deleted"] = after(took(partial(run, SIZE, "first")))
+    found["other chunk size"] = after(took(partial(run, 600, "first")), 600)
+    found["another embedder"] = after(took(partial(run, 600, "second")), 600, "second")
+    return found
+
+
+def edits(run: Callable[[], None], root: Path) -> Iterator[tuple[str, float]]:
+    """Yield (kind of run, seconds), the least of repeated ones, for a cold run, one without a change, and an edit."""
     time.sleep(SETTLED)
-    found = {"cold": after(took())}
-    found["nothing changed"] = after(min(took() for _ in range(ROUNDS)))
-    edits = []
+    yield "cold", took(run)
+    yield "nothing changed", min(took(run) for _ in range(ROUNDS))
+    seconds = []
     for edition in range(1, ROUNDS + 1):
         (root / "000" / "00000.md").write_text(corpus.document(0, edition))
-        edits.append(took())
-    found["one edited"] = after(min(edits))
-    (root / "000" / "00001.md").unlink()
-    found["one deleted"] = after(took())
-    found["other chunk size"] = after(took(600), 600)
-    found["another embedder"] = after(took(600, "second"), 600, "second")
-    return found
+        seconds.append(took(run))
+    yield "one edited", min(seconds)
+
+
+def took(run: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def versions(python: str) -> dict[str, str]:
@@ -160,7 +168,7 @@ def stale_rows(root: Path, rows: Rows, size: int, embedder: str) -> tuple[int, i
     return len(found), sum(text not in texts or abs(numbers(text, embedder)[0] - first) > 1e-6 for text, first in found)
 
 
-def langchain(root: Path, state: Path) -> Run:
+def langchain(root: Path, state: Path, model: str = "") -> Run:
     from langchain_classic.indexes import SQLRecordManager
     from langchain_community.vectorstores import LanceDB
     from langchain_core.documents import Document
@@ -177,12 +185,18 @@ def langchain(root: Path, state: Path) -> Run:
         def embed_query(self, text: str) -> list[float]:
             return vector(text, self.name)
 
+    loaded = None
+    if model:
+        from langchain_huggingface import HuggingFaceEmbeddings
+
+        loaded = HuggingFaceEmbeddings(model_name=model)
+
     database = lancedb.connect(state / "lance")
     manager = SQLRecordManager("lance/chunks", db_url=f"sqlite:///{state}/records.db")
     manager.create_schema()
 
     def run(size: int, embedder: str) -> None:
-        store = LanceDB(connection=database, embedding=Hashed(embedder), table_name="chunks", mode="append")
+        store = LanceDB(connection=database, embedding=loaded or Hashed(embedder), table_name="chunks", mode="append")
         cut = [
             Document(text, metadata={"source": str(path)})
             for path in sorted(root.rglob("*.md"))
@@ -193,7 +207,7 @@ def langchain(root: Path, state: Path) -> Run:
     return run
 
 
-def llamaindex(root: Path, state: Path) -> Run:
+def llamaindex(root: Path, state: Path, model: str = "") -> Run:
     from llama_index.core import Document
     from llama_index.core.embeddings import BaseEmbedding
     from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
@@ -225,6 +239,11 @@ def llamaindex(root: Path, state: Path) -> Run:
             """
             self.table.delete("doc_id = '" + ref_doc_id.replace("'", "''") + "'")
 
+    loaded = None
+    if model:
+        from llama_index.embeddings.huggingface import HuggingFaceEmbedding
+
+        loaded = HuggingFaceEmbedding(model)
     kept = str(state / "documents.json")
     store = Table(uri=str(state / "lance"), table_name="chunks", mode="create")
 
@@ -232,7 +251,7 @@ def llamaindex(root: Path, state: Path) -> Run:
         known = Path(kept).exists()
         documents = SimpleDocumentStore.from_persist_path(kept) if known else SimpleDocumentStore()
         pipeline = IngestionPipeline(
-            transformations=[Cut(size=size), Hashed(model_name=embedder)],
+            transformations=[Cut(size=size), loaded or Hashed(model_name=embedder)],
             docstore=documents,
             docstore_strategy=DocstoreStrategy.UPSERTS_AND_DELETE,
             vector_store=store,
@@ -398,7 +417,11 @@ NAMES = {
 }
 
 if __name__ == "__main__":
-    name, folder = sys.argv[1], Path(sys.argv[2])
-    files = corpus.write(folder, FILES)
-    rows = partial(ROWS.get(name, rows_of_table), folder)
-    print(json.dumps(measured(NAMES[name](files, folder), files, partial(stale_rows, files, rows))))
+    name, folder, *model = sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]
+    files = corpus.write(folder, MODEL_FILES if model else FILES)
+    start = partial(NAMES[name], files, folder)
+    if model:
+        print(json.dumps(dict(edits(partial(start(*model), SIZE, "model"), files))))
+    else:
+        rows = partial(ROWS.get(name, rows_of_table), folder)
+        print(json.dumps(measured(start(), files, partial(stale_rows, files, rows))))
