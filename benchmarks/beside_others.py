@@ -76,7 +76,9 @@ def theirs(python: str, name: str, folder: Path, *model: str) -> dict[str, Any]:
 def ours_with_model(folder: Path) -> dict[str, float]:
     root = corpus.write(folder, MODEL_FILES)
     cut = {"name": "Chunked", "chunk_size": SIZE, "overlap": OVERLAP}
-    aid = findingaid.open(corpus.config(folder, root, {"kind": "sentence-transformers"}), {"corpora.docs.strategy": cut})
+    aid = findingaid.open(
+        corpus.config(folder, root, {"kind": "sentence-transformers"}), {"corpora.docs.strategy": cut}
+    )
     aid.embedder.embed_query("load the model")
 
     def run() -> None:
