@@ -11,12 +11,14 @@ import tomllib
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from findingaid import __version__
 from findingaid.embedding.minilm import PACKAGE
@@ -44,6 +46,17 @@ from findingaid.cli import main
 for command in {commands}:
     main(command, standalone_mode=False)
 """
+
+
+def test_what_make_installs_runs_on_the_oldest_python_that_is_promised() -> None:
+    """Debian 12 has 3.11.2, for which a version that wants 3.11.5 cannot be installed."""
+    oldest = (
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=") + ".0"
+    )
+    wanted = {each.name: str(each.metadata.get("Requires-Python") or "") for each in distributions()}
+
+    assert len(wanted) > 100
+    assert {name: says for name, says in wanted.items() if not SpecifierSet(says).contains(oldest)} == {}
 
 
 def lack(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
