@@ -38,6 +38,33 @@ ATTACHED = "pictures and documents in questions, not read"
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
 
+TYPED = {"command-name": "", "command-args": " ", "bash-input": "\n! "}
+"""Tags around what a person typed -> what comes before it in the question, as in "/review the till" or "! make"."""
+
+NOT_TYPED = (
+    "command-message",
+    "local-command-caveat",
+    "local-command-stdout",
+    "local-command-stderr",
+    "bash-stdout",
+    "bash-stderr",
+    "system-reminder",
+    "task-notification",
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+)
+"""Tags around what Claude Code writes into a message in the user's name."""
+
+TAG = re.compile(rf"(?:^|(?<=>))[ \t]*<({'|'.join((*TYPED, *NOT_TYPED))})>", re.MULTILINE)
+"""Beginning of such a tag, at the beginning of a line or behind another tag."""
+
+INTERRUPTED = re.compile(r"\[Request interrupted by user[^\[\]]*\]")
+"""What Claude Code writes in the user's name when an answer is stopped."""
+
+TITLES = {"ai-title": "aiTitle", "custom-title": "customTitle"}
+"""Types of lines with a title of the session -> its key, the better one last: one that a person gave."""
+
 UUID = re.compile(rb'"uuid":\s*"([^"]*)"')
 """Id of a line of a transcript."""
 
@@ -109,7 +136,7 @@ class Sessions:
         project = transcript.project or str(path.parent)
         turns = [*transcript.earlier, *(turn.fields() for turn in transcript.turns)]
         first = turns[0]["user_prompt"].strip().split("\n")[0] if turns else path.name
-        title = as_title(_own_title(transcript.titles, text)) or as_title(first)
+        title = as_title(transcript.title(text)) or as_title(first)
         raw = {
             "session": path.name,
             "project": project,
@@ -202,7 +229,10 @@ class _Transcript:
     in_subagent: bool
     project: str = ""
     branch: str = ""
-    titles: dict[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Last title of each type in `TITLES`."""
+
+    summaries: dict[str, str] = field(default_factory=dict)
     """Titles by the id of the last line that they cover, in order; "" for a title that names none."""
 
     damaged: int = 0
@@ -230,7 +260,7 @@ class _Transcript:
             self.last = line, before
 
     def _state(self) -> dict[str, Any]:
-        names = ("project", "branch", "titles", "damaged", "left_out")
+        names = ("project", "branch", "titles", "summaries", "damaged", "left_out")
         return {name: getattr(self, name) for name in names}
 
     def _take(self, line: Mapping[str, Any]) -> None:
@@ -240,8 +270,10 @@ class _Transcript:
         attached = line.get("attachment")
         if line.get("type") == "summary":
             leaf = _text(line.get("leafUuid"))
-            others = {key: title for key, title in self.titles.items() if key != leaf}
-            self.titles = {**others, leaf: _text(line.get("summary"))}
+            others = {key: title for key, title in self.summaries.items() if key != leaf}
+            self.summaries = {**others, leaf: _text(line.get("summary"))}
+        elif (kind := _text(line.get("type"))) in TITLES and (title := _text(line.get(TITLES[kind]))):
+            self.titles = {**self.titles, kind: title}
         elif isinstance(attached, dict) and attached.items() >= ASKED_MEANWHILE.items():
             self._take({**line, "type": "user", "attachment": None, "message": {"content": attached.get("prompt")}})
         elif isinstance(message, dict) and (self.in_subagent or not line.get("isSidechain")):
@@ -252,8 +284,8 @@ class _Transcript:
         said = "\n\n".join(text for block in blocks if (text := _text(block.get("text")).strip()))
         if line.get("type") == "user" and not self._is_noise(line):
             self._leave_out(ATTACHED, sum(block.get("type") in ("image", "document") for block in blocks))
-            if said:
-                self.turns.append(_Turn(said, _text(line.get("timestamp"))))
+            if typed := _typed(said):
+                self.turns.append(_Turn(typed, _text(line.get("timestamp"))))
         elif line.get("type") == "assistant" and not (self.turns or self.earlier):
             self._leave_out(NO_QUESTION, bool(said))
         elif line.get("type") == "assistant" and self.turns and not line.get("isApiErrorMessage"):
@@ -266,14 +298,37 @@ class _Transcript:
         if count:
             self.left_out = {**self.left_out, words: self.left_out.get(words, 0) + count}
 
+    def title(self, text: bytes) -> str:
+        """Return the title of the session, of which this is the text: that of a person before one of Claude Code.
+
+        Claude Code also writes summaries of other sessions into it, which are left aside.
+        """
+        if named := next((self.titles[kind] for kind in reversed(TITLES) if kind in self.titles), ""):
+            return named
+        own = {"", *(found.decode("utf-8", "replace") for found in UUID.findall(text))} if self.summaries else set()
+        return next((title for leaf, title in reversed(self.summaries.items()) if title and leaf in own), "")
+
     def _is_noise(self, line: Mapping[str, Any]) -> bool:
         return any(line.get(mark) for mark in NOT_ASKED if not (self.in_subagent and mark == "isSidechain"))
 
 
-def _own_title(titles: dict[str, str], text: bytes) -> str:
-    """Return the last title that is of a transcript itself: Claude Code also writes those of other sessions into it."""
-    own = {"", *(found.decode("utf-8", "replace") for found in UUID.findall(text))} if titles else set()
-    return next((title for leaf, title in reversed(titles.items()) if title and leaf in own), "")
+def _typed(message: str) -> str:
+    """Return what a person typed in a message, without what Claude Code writes into it; "" for nothing."""
+    parts, at, unclosed = list[str](), 0, set[str]()
+    for opened in TAG.finditer(message):
+        tag = opened[1]
+        if opened.start() < at or tag in unclosed:
+            continue
+        end = message.find(f"</{tag}>", opened.end())
+        if end < 0:
+            unclosed.add(tag)
+            continue
+        parts.append(message[at : opened.start()].rstrip())
+        if tag in TYPED and (typed := message[opened.end() : end].strip()):
+            parts.append(TYPED[tag] + typed)
+        at = end + len(f"</{tag}>")
+    typed = "".join([*parts, message[at:]]).strip()
+    return "" if INTERRUPTED.fullmatch(typed) else typed
 
 
 def _is_subagent(artifact_id: str) -> bool:

@@ -108,6 +108,55 @@ def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
     assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
 
 
+@pytest.mark.parametrize(
+    ("message", "typed"),
+    [
+        ("<task-notification>\n<task-id>b1</task-id>\n<summary>Build done</summary>\n</task-notification>", None),
+        ("<local-command-stdout>Set model to x</local-command-stdout>", None),
+        ("<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", None),
+        ("[Request interrupted by user for tool use]", None),
+        ("<command-name>/model</command-name>\n   <command-args></command-args>", "/model"),
+        (
+            "<command-message>review</command-message>\n<command-name>/review</command-name>\n"
+            "<command-args>the till\nand the basket</command-args>",
+            "/review the till\nand the basket",
+        ),
+        ("<bash-input>make test</bash-input>", "! make test"),
+        ("Fix the till.\n<system-reminder>\nBe brief.\n</system-reminder>\nThanks.", "Fix the till.\nThanks."),
+        (
+            [said("<ide_opened_file>The user opened a.py.</ide_opened_file>"), said("Fix the till.")],
+            "Fix the till.",
+        ),
+        ("What does <system-reminder> mean in a prompt?", "What does <system-reminder> mean in a prompt?"),
+        ("<system-reminder> has no end here.", "<system-reminder> has no end here."),
+        ("Why is [Request interrupted by user] in it?", "Why is [Request interrupted by user] in it?"),
+    ],
+)
+def test_what_claude_code_writes_in_the_users_name_is_no_question(
+    tmp_path: Path, message: Any, typed: str | None
+) -> None:
+    put(tmp_path, [*FIRST, user(message), assistant(said("Then that."))])
+
+    found = [turn["user_prompt"] for turn in turns(tmp_path)]
+
+    assert found == ["Fix the basket.", *([typed] if typed else [])]
+    assert turns(tmp_path)[-1]["assistant_summary"] == "Then that."
+
+
+def test_the_name_that_a_person_gave_a_session_goes_before_the_title_that_claude_code_wrote(tmp_path: Path) -> None:
+    written = {"type": "ai-title", "aiTitle": "Basket repair"}
+    given = [{"type": "custom-title", "customTitle": title} for title in ("the shop", "")]
+    source = Sessions(tmp_path)
+    reads: list[Artifact] = []
+    for lines in ([*FIRST, written], [*FIRST, written, *SECOND], [*FIRST, written, *SECOND, *given, written]):
+        put(tmp_path, lines)
+        read = source.read(SESSION)
+        assert not reads or source.read_on(SESSION, reads[-1]) == read
+        reads.append(read)
+
+    assert [read.metadata["title"] for read in reads] == ["Basket repair", "Basket repair", "the shop"]
+
+
 def test_the_title_of_another_session_is_not_taken_for_the_sessions_own(tmp_path: Path) -> None:
     foreign = {"type": "summary", "summary": "Roof repairs", "leafUuid": "elsewhere"}
     own = {"type": "summary", "summary": "Repair of the basket", "leafUuid": "here"}
