@@ -78,8 +78,8 @@ class Sessions:
     """Every transcript below `root`; those of subagents only with `subagents`.
 
     The payload is a mapping of session, project, title and `turns`. Each turn is a mapping of user_prompt,
-    assistant_summary (the assistant's last text), assistant_full, tools, model and time. `read_to` records where the
-    last turn begins, and a hash of everything before it, for `read_on`.
+    assistant_summary (the assistant's last text, after the last before each notification), assistant_full, tools, model
+    and time. `read_to` records where the last turn begins, and a hash of everything before it, for `read_on`.
     """
 
     root: ConfigRoot
@@ -185,11 +185,21 @@ class _Turn:
     said: list[str] = field(default_factory=list)
     tools: dict[str, None] = field(default_factory=dict)
     model: str = ""
+    answers: list[str] = field(default_factory=list)
+    """Last texts before each message that nobody typed, such as a notification, which the assistant answers as well."""
+
+    answered: int = 0
+    """Number of texts up to the last of `answers`."""
+
+    def end_answer(self) -> None:
+        """Keep the last text as an answer: what follows answers a message that nobody typed."""
+        self.answers += self.said[self.answered :][-1:]
+        self.answered = len(self.said)
 
     def fields(self) -> dict[str, Any]:
         return {
             "user_prompt": self.prompt,
-            "assistant_summary": self.said[-1] if self.said else "",
+            "assistant_summary": "\n\n".join([*self.answers, *self.said[self.answered :][-1:]]),
             "assistant_full": "\n\n".join(self.said),
             "tools": list(self.tools),
             "model": self.model,
@@ -286,6 +296,8 @@ class _Transcript:
             self._leave_out(ATTACHED, sum(block.get("type") in ("image", "document") for block in blocks))
             if typed := _typed(said):
                 self.turns.append(_Turn(typed, _text(line.get("timestamp"))))
+            elif said and self.turns:
+                self.turns[-1].end_answer()
         elif line.get("type") == "assistant" and not (self.turns or self.earlier):
             self._leave_out(NO_QUESTION, bool(said))
         elif line.get("type") == "assistant" and self.turns and not line.get("isApiErrorMessage"):

@@ -140,7 +140,21 @@ def test_what_claude_code_writes_in_the_users_name_is_no_question(
     found = [turn["user_prompt"] for turn in turns(tmp_path)]
 
     assert found == ["Fix the basket.", *([typed] if typed else [])]
-    assert turns(tmp_path)[-1]["assistant_summary"] == "Then that."
+    assert turns(tmp_path)[-1]["assistant_summary"] == ("" if typed else "The basket is fixed.\n\n") + "Then that."
+
+
+def test_the_answer_to_a_question_stays_one_after_notifications(tmp_path: Path) -> None:
+    notification = user("<task-notification>Done</task-notification>")
+    replies = [assistant(said("Looking.")), assistant(said("It is the till."))]
+    put(
+        tmp_path,
+        [user("Why?"), notification, *replies, notification, notification, assistant(said("Built.")), notification],
+    )
+
+    (turn,) = turns(tmp_path)
+
+    assert turn["assistant_summary"] == "It is the till.\n\nBuilt."
+    assert turn["assistant_full"] == "Looking.\n\nIt is the till.\n\nBuilt."
 
 
 def test_the_name_that_a_person_gave_a_session_goes_before_the_title_that_claude_code_wrote(tmp_path: Path) -> None:
