@@ -39,7 +39,7 @@ NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
 
 TYPED = {"command-name": "", "command-args": " ", "bash-input": "\n! "}
-"""Tags around what a person typed -> what comes before it in the question, as in "/review the till" or "! make"."""
+"""Tags around text that a person typed -> prefix of that text in the question, as in "/review the till" or "! make"."""
 
 NOT_TYPED = (
     "command-message",
@@ -54,13 +54,13 @@ NOT_TYPED = (
     "ide_selection",
     "ide_diagnostics",
 )
-"""Tags around what Claude Code writes into a message in the user's name."""
+"""Tags around text that Claude Code writes into a message in the user's name."""
 
 TAG = re.compile(rf"(?:^|(?<=>))[ \t]*<({'|'.join((*TYPED, *NOT_TYPED))})>", re.MULTILINE)
 """Beginning of such a tag, at the beginning of a line or behind another tag."""
 
 INTERRUPTED = re.compile(r"\[Request interrupted by user[^\[\]]*\]")
-"""What Claude Code writes in the user's name when an answer is stopped."""
+"""Message that Claude Code writes in the user's name when an answer is stopped."""
 
 TITLES = {"ai-title": "aiTitle", "custom-title": "customTitle"}
 """Types of lines with a title of the session -> its key, the better one last: one that a person gave."""
@@ -78,8 +78,9 @@ class Sessions:
     """Every transcript below `root`; those of subagents only with `subagents`.
 
     The payload is a mapping of session, project, title and `turns`. Each turn is a mapping of user_prompt,
-    assistant_summary (the assistant's last text, after the last before each notification), assistant_full, tools, model
-    and time. `read_to` records where the last turn begins, and a hash of everything before it, for `read_on`.
+    assistant_summary, assistant_full, tools, model and time. assistant_summary is the assistant's last text; where
+    notifications divide the turn, it also has the last text before each. `read_to` records where the last turn begins,
+    and a hash of everything before it, for `read_on`.
     """
 
     root: ConfigRoot
@@ -192,7 +193,7 @@ class _Turn:
     """Number of texts up to the last of `answers`."""
 
     def end_answer(self) -> None:
-        """Keep the last text as an answer: what follows answers a message that nobody typed."""
+        """Keep the last text as an answer; the next texts answer a message that nobody typed."""
         self.answers += self.said[self.answered :][-1:]
         self.answered = len(self.said)
 
@@ -282,7 +283,7 @@ class _Transcript:
             leaf = _text(line.get("leafUuid"))
             others = {key: title for key, title in self.summaries.items() if key != leaf}
             self.summaries = {**others, leaf: _text(line.get("summary"))}
-        elif (kind := _text(line.get("type"))) in TITLES and (title := _text(line.get(TITLES[kind]))):
+        elif (kind := _text(line.get("type"))) in TITLES and (title := _text(line.get(TITLES[kind])).strip()):
             self.titles = {**self.titles, kind: title}
         elif isinstance(attached, dict) and attached.items() >= ASKED_MEANWHILE.items():
             self._take({**line, "type": "user", "attachment": None, "message": {"content": attached.get("prompt")}})
@@ -311,9 +312,9 @@ class _Transcript:
             self.left_out = {**self.left_out, words: self.left_out.get(words, 0) + count}
 
     def title(self, text: bytes) -> str:
-        """Return the title of the session, of which this is the text: that of a person before one of Claude Code.
+        """Return the title of the session whose transcript is `text`; a name that a person gave it goes first.
 
-        Claude Code also writes summaries of other sessions into it, which are left aside.
+        Summaries of other sessions, which Claude Code also writes into a transcript, are ignored.
         """
         if named := next((self.titles[kind] for kind in reversed(TITLES) if kind in self.titles), ""):
             return named
@@ -325,7 +326,7 @@ class _Transcript:
 
 
 def _typed(message: str) -> str:
-    """Return what a person typed in a message, without what Claude Code writes into it; "" for nothing."""
+    """Return the words that a person typed in a message, without those of Claude Code; "" if there are none."""
     parts, at, unclosed = list[str](), 0, set[str]()
     for opened in TAG.finditer(message):
         tag = opened[1]

@@ -159,7 +159,7 @@ def test_the_answer_to_a_question_stays_one_after_notifications(tmp_path: Path) 
 
 def test_the_name_that_a_person_gave_a_session_goes_before_the_title_that_claude_code_wrote(tmp_path: Path) -> None:
     written = {"type": "ai-title", "aiTitle": "Basket repair"}
-    given = [{"type": "custom-title", "customTitle": title} for title in ("the shop", "")]
+    given = [{"type": "custom-title", "customTitle": title} for title in ("the shop", "", " ")]
     source = Sessions(tmp_path)
     reads: list[Artifact] = []
     for lines in ([*FIRST, written], [*FIRST, written, *SECOND], [*FIRST, written, *SECOND, *given, written]):
