@@ -17,7 +17,6 @@ from findingaid.corpus import Corpus
 from findingaid.model import Stage
 from findingaid.reports import BatchReport
 from findingaid.store.contents import Contents, read_contents
-from findingaid.store.sql import equals
 from findingaid_dagster.assets.keys import PUBLISHED, asset_key
 from findingaid_dagster.assets.specs import CODE_VERSION, event_metadata
 from findingaid_dagster.assets.upstream import Inputs, InputVersion, input_tags, latest_inputs, logged_inputs
@@ -154,10 +153,12 @@ def changed_publications(
     due |= {name for name, event in last.items() if _is_stale(instance, aid.corpora[name], event)}
     if served is None or (not due and all(event.mark == served for event in last.values())):
         return []
+    # A corpus without records and events was not published yet: the run was of another one, or a check held them back.
+    told = inputs.keys() | {name for name, event in last.items() if event.data_version}
     contents = {
         corpus: now
         for corpus, now in read_published(aid).items()
-        if corpus in due or (now.digest != last[corpus].data_version and not _is_held_back(aid, corpus, now))
+        if corpus in due or (now.digest != last[corpus].data_version and (corpus in told or now.records))
     }
     made = {name: _inputs_of(instance, aid.corpora[name], now.digest) for name, now in contents.items()} | newest
     return [
@@ -172,11 +173,6 @@ def _is_stale(instance: dg.DagsterInstance, of: Corpus, last: LoggedPublication)
     That is so after a publish by the command line that a sensor told of, and after records were wiped or divided anew.
     """
     return last.records is not None and has_new_versions(instance, asset_key(of, Stage.RECORDS), last.records.pointer)
-
-
-def _is_held_back(aid: FindingAid, corpus: str, now: Contents) -> bool:
-    """Check whether all records of a corpus wait, since a check of some corpus of the store failed."""
-    return not now.records and aid.store.count("records", equals("corpus", corpus)) > 0
 
 
 def as_result(event: dg.AssetMaterialization) -> dg.MaterializeResult:  # type: ignore[type-arg]  # dagster leaves its value type open

@@ -79,25 +79,55 @@ def test_a_publish_is_told_once_with_its_changes_and_a_run_without_changes_is_no
     assert status == ("FRESH", ())
 
 
-def test_a_new_corpus_that_a_check_of_another_one_holds_back_is_told_when_it_is_published(location: Location) -> None:
-    location.begin()
+def add_notes(location: Location) -> None:
+    """Add a second corpus, of one file."""
     notes = location.cli.folder / "notes"
     notes.mkdir()
     (notes / "note.md").write_text(text_about("notes"))
     location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+
+
+def told_of_notes(location: Location) -> list[object]:
+    """Return the number of artifacts of each event of the second corpus, newest first."""
+    records = location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records
+    return [event.metadata["artifacts"].value for record in records if (event := record.asset_materialization)]
+
+
+def test_a_corpus_is_told_when_it_is_published_first_and_when_a_rollback_takes_it_away(location: Location) -> None:
+    """A run of another corpus leaves readers without it as before; after a rollback they have it no more."""
+    add_notes(location)
+    assert location.index(corpora=["docs"]).success
+    assert told_of_notes(location) == []
+
+    assert location.index(corpora=["notes"]).success
+    rollback = location.definitions.resolve_job_def("rollback_index")
+    assert rollback.execute_in_process(instance=location.instance).success
+    assert told_of_notes(location) == [0, 1]
+
+
+def test_a_corpus_that_is_empty_is_told_by_the_run_that_finds_it_so(location: Location) -> None:
+    add_notes(location)
+    (location.cli.folder / "notes" / "note.md").unlink()
+    assert location.index().success
+    assert told_of_notes(location) == [0]
+
+
+def test_a_new_corpus_that_a_check_of_another_one_holds_back_is_told_when_it_is_published(location: Location) -> None:
+    location.begin()
+    add_notes(location)
     names = ("ledger.md", "vector.md", "reader.md")
     for name in names:
         location.cli.write(name, b"\x00binary")
 
     held = location.index()
-    told_then = location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records
+    told_then = told_of_notes(location)
     for name in names:
         location.cli.write(name, text_about(name))
     published = location.index()
 
     assert (held.success, published.success) == (False, True)
     assert told_then == []
-    assert len(location.instance.fetch_materializations(dg.AssetKey(["notes", "published"]), limit=5).records) == 1
+    assert told_of_notes(location) == [1]
 
 
 def materialize_all(location: Location) -> dg.ExecuteInProcessResult:
