@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
@@ -182,7 +183,8 @@ def _open(aid: FindingAid, groups: Sequence[HitGroup], locations: Sequence[Locat
     hit, location = groups[number - 1].best, locations[number - 1]
     if location.path and (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
         return open_in_editor(location)
-    return _print_text(aid, aid.show(hit.record_id, hit.corpus), hit.span, location.line)
+    passage = aid.read(hit.record_id, hit.corpus).passage or hit.span
+    return _print_text(aid, aid.show(hit.record_id, hit.corpus), passage, location.line)
 
 
 def _number(option: str, text: str) -> tuple[str, float]:
@@ -242,8 +244,12 @@ def show(
     if pieces:
         return _print_pieces(view)
     place = parse_place(id_)
-    record = next((record for record in view.records if record.record_id == id_), None)
-    return _print_text(aid, view, record.span if record else place.span, place.line)
+    if any(record.record_id == id_ for record in view.records):
+        passage = aid.read(id_, view.corpus).passage
+    elif passage := place.span:
+        found = aid.read(view.artifact_id, view.corpus, span=passage, chars=sys.maxsize)
+        passage = found.offset, found.offset + len(found.text)
+    return _print_text(aid, view, passage, place.line)
 
 
 def _print_text(aid: FindingAid, view: ArtifactView, span: tuple[int, int] | None, line: int | None) -> None:

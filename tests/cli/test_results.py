@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import pty
 import subprocess
@@ -270,6 +271,23 @@ def test_show_marks_the_passage_of_a_place_or_a_record(notes: Cli) -> None:
     assert marked in notes.run("show", found["record_id"]).stdout
     assert ">># log rotation<<\n" in notes.run("show", "rotation.md:1").stdout
     assert ">>" not in notes.run("show", "rotation.md:999").stdout
+
+
+def test_the_passage_of_a_session_is_marked_where_it_is(cli: Cli) -> None:
+    turns = [{"user_prompt": f"Which lamp has number {n}?", "assistant_summary": f"Lamp {n} hangs."} for n in range(3)]
+    (cli.folder / "talks.jsonl").write_text(json.dumps({"id": "talk", "turns": turns}) + "\n")
+    cli.settings["corpora"]["docs"] = {
+        "source": {"kind": "records", "path": "talks.jsonl"},
+        "strategy": {"name": "ClaudeSession"},
+    }
+    assert cli.run("index").exit_code == 0
+    query = "search", "lamp 2 hangs", "--surfaces", "assistant_summary", "--where", "turn = 2"
+    (found,) = cli.json(*query)
+    printed = cli.run(*query).stdout.splitlines()[0].split("  ")
+
+    assert ">>Lamp 2 hangs.<<" in cli.run("show", found["record_id"]).stdout
+    assert ">>Lamp 2 hangs.<<" in cli.run(*query, "--open", "1").stdout
+    assert "give the id of the record" in error_of(cli.run("show", f"{printed[1]} {printed[3].split()[-1]}"))
 
 
 class Names:

@@ -86,6 +86,8 @@ def read_text(
     shown = _disclose(reader, corpora, view, file)
     text, places = _place_records(view, shown)
     passage = places.get(wanted)
+    if span is not None and file is None:
+        span = _in_text(view, places, span, len(text))
     start, stop = _bounds(f"{view.corpus}/{view.artifact_id}", len(text), offset, span)
     if offset is None and span is None and passage and len(text) > chars:
         start = passage[0]
@@ -124,14 +126,16 @@ def _place_records(view: ArtifactView, shown: Disclosure | None) -> tuple[str, d
         return shown.text or "", {}
     text = shown.body or ""
     places: dict[str, Span] = {}
-    end = 0
+    field, before, end = 0, -1, 0
     for record in view.records:
         if record.producer_id or not record.text:
             continue
-        own = record.span if record.span and "field" not in record.metadata else None
-        start = own[0] if own and text.startswith(record.text, own[0]) else text.find(record.text, end)
+        in_field, offset = "field" in record.metadata, record.span[0] if record.span else 0
+        start = offset + field if in_field else offset  # a field begins where that of the last record did
+        if not (record.span and text.startswith(record.text, start)) or (in_field and start <= before):
+            start = text.find(record.text, end)
         if start >= 0:
-            end = start + len(record.text)
+            field, before, end = start - offset if in_field else field, start, start + len(record.text)
             places[record.record_id] = (start, end)
     return text, places
 
@@ -146,6 +150,21 @@ def _compose(records: Sequence[RecordView]) -> tuple[str, dict[str, Span]]:
         parts.append(record.text)
         at += len(record.text) + 2
     return "\n\n".join(parts), places
+
+
+def _in_text(view: ArtifactView, places: Mapping[str, Span], span: Span, length: int) -> Span:
+    """Return the place in the text of a span, which may be that of a record within a field of the artifact.
+
+    Raises QueryError if it may be several places.
+    """
+    there = [(record.span, places.get(record.record_id, record.span)) for record in view.records if record.span]
+    named = {place for own, place in there if own == span}
+    if len(named) == 1:
+        return named.pop()
+    if named or (span != (0, length) and any(own[0] == span[0] and own != place for own, place in there)):
+        name = f"{view.corpus}/{view.artifact_id}"
+        raise QueryError(f"{name}: span {span[0]}:{span[1]} is of one of its fields: give the id of the record instead")
+    return span
 
 
 def _bounds(name: str, length: int, offset: int | None, span: Span | None) -> Span:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from findingaid import Corpus, FindingAid
+from findingaid import Corpus, FindingAid, QueryError
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.query.lookup.places import Location, line_of, span_of_line
+from findingaid.query.search.expand import Extent
 from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
+from findingaid.strategies.claude import ClaudeSession
+from findingaid.strategies.package import Package
 from findingaid.testing import MemorySource
 from tests.conftest import ReadyMade, text_about
 
@@ -89,3 +93,41 @@ def test_the_span_of_a_line_begins_in_that_line(line: int) -> None:
 def test_a_text_has_no_line_beyond_its_last() -> None:
     assert span_of_line("one\n", 3) is None
     assert span_of_line("one\n", 0) is None
+
+
+TURNS = [
+    {"user_prompt": f"Which lamp has number {n}?", "assistant_summary": f"Lamp {n} hangs in hall {n}."}
+    for n in range(4)
+]
+TALK = {"session": "talk", "turns": TURNS}
+FIELDS = {
+    "sessions": Corpus("sessions", MemorySource({"talk": TALK}), ClaudeSession(cut=Chunked(chunk_size=120))),
+    "packages": Corpus(
+        "packages",
+        MemorySource({"lamp": {"name": "lamp", "description": "Hangs lamps in halls.", "readme": TEXT, "deps": []}}),
+        Package(chunk_size=120),
+    ),
+}
+"""Corpora whose passages are of fields of their artifacts."""
+
+
+@pytest.mark.parametrize("expand", [False, 1, "artifact"])
+@pytest.mark.parametrize("corpus", FIELDS)
+def test_a_hit_in_a_field_opens_its_own_words_by_its_span_and_by_its_record_or_is_refused(
+    tmp_path: Path, corpus: str, expand: Extent | Literal[False]
+) -> None:
+    aid = FindingAid(Store(str(tmp_path)), HashEmbedder(), FIELDS)
+    aid.index()
+    hits = [hit for hit in aid.search("lamp hall ledger", 20, corpora=[corpus], expand=expand) if hit.span]
+
+    for hit in hits:
+        by_record = aid.read(hit.record_id, corpus)
+        assert by_record.passage
+        assert by_record.text[slice(*by_record.passage)] in hit.text
+        try:
+            by_span = aid.read(hit.artifact_id, corpus, span=hit.span, artifact_version=hit.artifact_version)
+        except QueryError as error:
+            assert "of one of its fields: give the id of the record" in str(error)  # noqa: PT017  # one of two ways
+        else:
+            assert by_span.text == hit.text
+    assert hits or expand
