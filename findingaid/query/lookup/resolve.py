@@ -85,6 +85,7 @@ def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key |
     end = "/" + (os.path.normpath(name) if name.strip() else "")
     names = {key: composed(key[1]) for key in read_keys(records, corpora)}
     for fits in (
+        [key for key in names if wanted in (key[1], "/".join(key))],
         [key for key in names if written in (key[1], "/".join(key))],
         [key for key, known in names.items() if name in {known, f"{key[0]}/{known}"}],
         [key for key, known in names.items() if f"/{known}".endswith(end)],
@@ -126,7 +127,7 @@ def resolve_and_read(
     except NotFoundError as error:
         if (key := resolve(records, wanted, corpora)) is None:
             raise NotFoundError(f"{error}{suggest(records, wanted, corpora)}") from None
-        _require_version(records, key, parse_place(wanted).version)
+        _require_version(records, key, parse_place(wanted).version if wanted != "/".join(key) else None)
         return read(key[1], [key[0]])
     if not is_id:
         _refuse_two(records, wanted, corpora)

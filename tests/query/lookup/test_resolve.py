@@ -202,3 +202,16 @@ def test_every_command_that_takes_an_artifact_takes_what_search_prints(cli: Cli)
         assert {claim["evidences"][0]["artifact_id"] for claim in listed} == {"py/secrets.md"}
         proposed = cli.run("claims", "propose", name, f"It is named {name}.", "--actor", "ann")
         assert proposed.exit_code == 0, proposed.stderr
+
+
+@pytest.mark.parametrize("name", ["talk 10:30", "talk part 2", "talk:7", "talk [0:4]", "talk [0:4]@0a1b2c3d", "talk "])
+def test_a_name_that_ends_as_a_place_does_opens_its_own_artifact_as_it_is_printed(cli: Cli, name: str) -> None:
+    cli.settings["corpora"]["docs"]["source"]["include"] = ["*"]
+    cli.write("talk", "Words of the other talk, and more of them.")
+    cli.write(name, "Words of its own, and more of them.")
+    assert cli.run("index").exit_code == 0
+
+    for printed in (name, f"docs/{name}"):
+        shown = cli.run("show", printed).stdout
+        assert "Words of its own, and" in shown
+        assert ">>" not in shown
