@@ -18,6 +18,7 @@ from findingaid_dagster.assets.failures import (
     forget_failure,
     known_failures,
     log_failed,
+    new_failures,
     store_tag,
 )
 from findingaid_dagster.assets.history import prune_history
@@ -79,6 +80,7 @@ __all__ = [
     "may_quote",
     "missing_partitions",
     "named",
+    "new_failures",
     "observation",
     "partition_key",
     "partitions_of",

@@ -81,8 +81,20 @@ def known_failures(instance: dg.DagsterInstance, indexer: Indexer, listings: Ite
 
     To try them once more by themselves would be another alarm for the same failure.
     """
-    of, tried = indexer.corpus, indexer.tried(listings)
-    if not tried or (keys := keys_in_use(instance, of, 0)).buckets:
-        return set(tried)
+    return _shown(instance, indexer, set(indexer.tried(listings)))
+
+
+def new_failures(instance: dg.DagsterInstance, indexer: Indexer, failures: Iterable[Failure]) -> list[str]:
+    """Return what the source could not list, such as a broken row, if no run has failed for it and Dagster shows it."""
+    found = {failure.artifact_id for failure in failures}
+    tried = found & {failure.artifact_id for failure in indexer.ledger.failures(indexer.name)} if found else found
+    return sorted(found - _shown(instance, indexer, tried))
+
+
+def _shown(instance: dg.DagsterInstance, indexer: Indexer, failed: set[str]) -> set[str]:
+    """Return the failed artifacts that Dagster shows as failed; buckets count theirs, which is enough."""
+    of = indexer.corpus
+    if not failed or (keys := keys_in_use(instance, of, 0)).buckets:
+        return failed
     shown = set().union(*(failed_attempts(instance, asset_key(of, stage)) for stage in of.stages))
-    return {artifact_id for artifact_id in tried if keys.key_of(artifact_id) in shown}
+    return {artifact_id for artifact_id in failed if keys.key_of(artifact_id) in shown}

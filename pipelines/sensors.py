@@ -20,6 +20,7 @@ from findingaid_dagster.assets import (
     changed_partitions,
     changed_publications,
     keys_in_use,
+    new_failures,
     observation,
     partitions_of,
 )
@@ -174,6 +175,7 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
     if unseen:  # a run may have built or tried them since they were planned
         due = {listing.artifact_id for listing in _due(indexer, aid.open_run().plan(corpus))}
         unseen = [artifact_id for artifact_id in unseen if artifact_id in due]
+    unseen += new_failures(instance, indexer, plan.failures)
     gone = [*plan.deleted, *left_partitions(instance, aid, indexer, plan)]
     if gone or unseen or len(found) > FEW:
         return [indexer.recipe.id, sorted(found.items()), gone, unseen]

@@ -16,6 +16,7 @@ from findingaid_dagster.assets import (
     build_step,
     keys_in_use,
     known_failures,
+    new_failures,
     read_selected,
     store_tag,
 )
@@ -101,11 +102,12 @@ def stale_artifacts(
     """Return the stale artifacts with their stamps, and the deleted ones.
 
     Known failures are not stale, nor artifacts whose outputs are pending, since a run would start at once that may have
-    nothing to do.
+    nothing to do. What cannot be listed is stale until a run has named it.
     """
     known = known_failures(instance, indexer, plan.stale) - plan.lost.keys()
     waiting = indexer.waiting(listing for listing in plan.stale if listing.settled)
     listed = [(x.artifact_id, x.stamp) for x in plan.stale if x.artifact_id not in known | waiting]
+    listed += [(artifact_id, "") for artifact_id in new_failures(instance, indexer, plan.failures)]
     return listed, list(plan.deleted)
 
 

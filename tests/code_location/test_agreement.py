@@ -24,7 +24,7 @@ from findingaid.model import Discovery
 from findingaid.sources.files import Files
 from findingaid.store import Leases
 from findingaid.store.ledger import LedgerRow
-from findingaid_dagster.assets import STORE_TAG
+from findingaid_dagster.assets import FAILED_TAG, STORE_TAG
 from findingaid_dagster.assets.corpus import materialize
 from findingaid_dagster.assets.keys import Keys
 from findingaid_dagster.assets.sync import sync
@@ -377,6 +377,38 @@ def test_a_source_that_is_away_is_one_failed_run_of_each_sensor_and_a_failed_tic
     for reason in reasons:
         assert why in str(reason)
         assert "--allow-loss" not in str(reason)
+
+
+@pytest.mark.parametrize("sensor", [tick, look], ids=["changed_sources", "observe_sources"])
+def test_a_row_that_cannot_be_listed_starts_one_run_which_names_it(
+    location: Location,
+    sensor: Callable[..., dg.SensorExecutionData],  # type: ignore[name-defined]
+) -> None:
+    """Nothing else may have changed: the rows beside it are as before, and one that was deleted stays for now."""
+    rows = location.cli.folder / "rows.jsonl"
+    source = {"kind": "records", "path": "rows.jsonl", "id": "id", "text": ["text"]}
+    location.cli.settings["corpora"]["docs"]["source"] = source
+
+    def write(*lines: str) -> None:
+        rows.write_text("\n".join(lines) + "\n")
+        os.utime(rows, (SETTLED, SETTLED + rows.stat().st_size))
+
+    good = ['{"id": "a", "text": "the first row"}', '{"id": "b", "text": "the second row"}']
+    write(*good)
+    assert location.index().success
+    assert not sensor(location).run_requests
+
+    write(good[0], "{broken")
+    (request,) = sensor(location).run_requests or ()
+    assert indexed_by(request) == ["docs"]
+    assert not location.index().success
+    assert "rows.jsonl:2" in location.instance.get_runs(limit=1)[0].tags[FAILED_TAG]
+    assert not sensor(location).run_requests
+
+    write(*good)
+    assert sensor(location).run_requests
+    assert location.index().success
+    assert not sensor(location).run_requests
 
 
 def indexed_by(request: dg.RunRequest) -> list[str]:
