@@ -114,12 +114,13 @@ def observe_sources(name: str, job: dg.JobDefinition, resource_key: str) -> dg.S
         events = [
             observation(aid.corpora[c], key, v) for c, versions in few.items() for key, v in versions.items() if v
         ]
-        reason = "; ".join([f"{len(events)} artifacts changed", *why]) + unseen(aid)
+        # Before the run that is due, what readers see may be lost.
+        reason = None if new else "; ".join([f"{len(events)} artifacts changed", *why]) + unseen(aid)
         return dg.SensorResult(
             [_request(new)] if new else None,
             asset_events=events,
             dynamic_partitions_requests=partitions,
-            skip_reason=None if new else reason,
+            skip_reason=reason,
             cursor=cursor,
         )
 
