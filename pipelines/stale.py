@@ -1,10 +1,12 @@
 """Answers to the questions of schedules and sensors: whether a run is under way, and what it would have to do."""
 
 import time
+from contextlib import suppress
 
 import dagster as dg
 
 from findingaid.aid import FindingAid
+from findingaid.errors import StoreError
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.plan import CorpusPlan
 from findingaid.model import Stage
@@ -66,7 +68,7 @@ def is_left_undone(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Fin
     It was the last run of the job, or a later one of assets. A version that was rolled back is not left undone, nor one
     for which the last run of the job failed by name, as by a check.
     """
-    if not aid.store.exists() or aid.publisher.withdrawn() or Leases(aid.store).held():
+    if not aid.store.exists() or _is_rolled_back(aid) or Leases(aid.store).held():
         return False
     ours = {STORE_TAG: job.run_tags[STORE_TAG]}
     last = instance.get_run_records(dg.RunsFilter(job_name=job.name, tags=ours), limit=1)
@@ -84,6 +86,13 @@ def is_left_undone(instance: dg.DagsterInstance, job: dg.JobDefinition, aid: Fin
     return any(has_unsuccessful_step(instance, run_id, ops) for run_id in unnamed)
 
 
+def _is_rolled_back(aid: FindingAid) -> bool:
+    """Return whether a rollback holds, which is lost with the table of the records."""
+    with suppress(StoreError):
+        return aid.publisher.withdrawn()
+    return False
+
+
 def unseen(aid: FindingAid) -> str:
     """Return an addition to the message of a tick: readers do not see the newest records, and why.
 
@@ -91,7 +100,7 @@ def unseen(aid: FindingAid) -> str:
     """
     if not aid.store.exists() or aid.publisher.current() or Leases(aid.store).held():
         return ""
-    held = aid.publisher.withdrawn()
+    held = _is_rolled_back(aid)
     why = "a rollback holds until publish_index" if held else "mend what the last run names, and run index"
     return f"; readers do not see the newest records: {why}"
 

@@ -12,7 +12,7 @@ looks up the version first, and then the tables beside it, therefore gets what b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,12 +67,14 @@ class Publisher:
         return int(self._records().version)
 
     def current(self) -> bool:
-        """Check whether readers see the newest version of every table."""
-        served = self.served()
-        if served is None or served != self.newest():
-            return False
-        newest = self._each(lambda table: self._belonging(table, served) == self._store.dataset(table).version)
-        return all(newest.values())
+        """Check whether readers see the newest version of every table. They do not if one is lost or damaged."""
+        with suppress(StoreError):
+            served = self.served()
+            if served is None or served != self.newest():
+                return False
+            newest = self._each(lambda table: self._belonging(table, served) == self._store.dataset(table).version)
+            return all(newest.values())
+        return False
 
     def whole(self) -> bool:
         """Check whether every table that belongs to the version that readers see is there."""

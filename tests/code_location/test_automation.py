@@ -269,6 +269,30 @@ def test_what_was_lost_in_the_store_or_is_skipped_now_starts_a_run_of_the_job(lo
     assert look(location).skip_message == "0 artifacts changed"
 
 
+@pytest.mark.parametrize("sensor", ["observe_sources", "changed_sources"])
+def test_lost_records_start_a_run_also_if_another_corpus_is_empty_or_an_artifact_failed(
+    location: Location, sensor: str
+) -> None:
+    """Whether anything else is left undone depends on what readers see, which nobody can tell then."""
+    (location.cli.folder / "notes").mkdir()
+    location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+    records = location.cli.folder / "index" / "records.lance"
+    location.settle()
+    assert location.index().success
+    shutil.rmtree(records)
+    assert corpora_of(look(location, sensor=sensor)) == ["docs", "notes"]
+
+    location.cli.write("ledger.md", b"\x00binary")
+    assert not location.index().success
+    shutil.rmtree(records)
+    lost = look(location, sensor=sensor)
+    assert corpora_of(lost) == ["docs"]
+    location.end_runs(lost.run_requests)
+    assert (look(location, lost.cursor, sensor).skip_message or "").endswith(
+        "mend what the last run names, and run index"
+    )
+
+
 def corpora_of(found: dg.SensorExecutionData) -> list[str]:  # type: ignore[name-defined]
     """Return the corpora that the one run is for that a tick of the sensor starts."""
     (request,) = found.run_requests or ()
