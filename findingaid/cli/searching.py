@@ -30,7 +30,7 @@ from findingaid.config.loading import parse_part
 from findingaid.errors import ConfigError, FindingAidError, QueryError, visible_line
 from findingaid.query.lookup.disclosure import Level
 from findingaid.query.lookup.places import line_of, span_of_line
-from findingaid.query.lookup.resolve import NamedPlace, parse_place
+from findingaid.query.lookup.resolve import place_in
 from findingaid.query.search import Recency
 from findingaid.query.search.fusion import CANDIDATES
 from findingaid.query.search.hits import HitGroup, drop_repeats, group_by_artifact
@@ -243,8 +243,7 @@ def show(
         return say_json(view.to_dict())
     if pieces:
         return _print_pieces(view)
-    is_id = id_ in (view.artifact_id, f"{view.corpus}/{view.artifact_id}")
-    place = NamedPlace(id_) if is_id else parse_place(id_)
+    place = place_in(id_, (view.corpus, view.artifact_id))
     if any(record.record_id == id_ for record in view.records):
         passage = aid.read(id_, view.corpus).passage
     elif passage := place.span:

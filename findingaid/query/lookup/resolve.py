@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,17 +32,20 @@ T = TypeVar("T")
 
 PLACE = re.compile(
     r"""
-    (?P<name>.+?)
     (?::(?P<line>\d+)(?::\d+)?)?                                  # :LINE, or :LINE:COLUMN
     (?:\s*\[(?P<start>\d+):(?P<end>\d+)\](?:@(?P<version>[0-9a-f]{8,64}))?        # [S:E], or [S:E]@VERSION
     | \s+(?P<s>\d+):(?P<e>\d+) | \s+[a-z_]+\s\d+)?                               # S:E or KIND NUMBER
+    \s*
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE,
 )
-"""Place as findingaid prints it, in hits, citations and evidence."""
+"""Place behind a name as findingaid prints it, in hits, citations and evidence; or nothing."""
 
-LONGEST_PLACE = 5_000
-"""Most characters of a name that is read as a place."""
+PLACE_CHARS = 200
+"""Most characters of a place."""
+
+LONGEST_NAME = 5_000
+"""Most characters of a name that is looked for as a file, or compared with others."""
 
 ALIKE = 0.7
 """Least likeness of a name that an error suggests, from 0 to 1, see `difflib`."""
@@ -64,43 +68,59 @@ class NamedPlace:
     """Version of the artifact in which the span is, or the beginning of it."""
 
 
-def parse_place(text: str) -> NamedPlace:
-    """Split a printed place such as `docs/a.md:12`, `a.md [30:75]` or `docs/a.md 30:75` into name and place."""
-    found = PLACE.fullmatch(text.strip()) if len(text) <= LONGEST_PLACE else None
-    if not found:
-        return NamedPlace(text)
-    start, end = found["start"] or found["s"], found["end"] or found["e"]
-    span = (int(start), int(end)) if start else None
-    return NamedPlace(found["name"], int(found["line"]) if found["line"] else None, span, found["version"])
+def possible_places(text: str) -> Iterator[NamedPlace]:
+    """Yield what a text may name, the longest name first, since a name may end as a place does: `talk 10:30`."""
+    for end in range(len(text), max(0, len(text) - PLACE_CHARS), -1):
+        if found := PLACE.fullmatch(text, end):
+            start, stop = found["start"] or found["s"], found["end"] or found["e"]
+            span = (int(start), int(stop)) if start else None
+            yield NamedPlace(text[:end], int(found["line"]) if found["line"] else None, span, found["version"])
+
+
+def _is_name(name: str, key: Key, _: str) -> bool:
+    return name in (key[1], "/".join(key))
+
+
+def _is_composed(name: str, key: Key, known: str) -> bool:
+    return composed(name.strip()) in (known, f"{key[0]}/{known}")
+
+
+def _is_end(name: str, _: Key, known: str) -> bool:
+    return bool(name.strip()) and f"/{known}".endswith("/" + os.path.normpath(composed(name.strip())))
+
+
+MATCHES = (_is_name, _is_composed, _is_end)
+"""Functions that compare a name with a key and the composed id of it, the strictest first."""
+
+
+def place_in(wanted: str, key: Key) -> NamedPlace:
+    """Return the place in an artifact that a name of it gives; see `resolve`."""
+    known = composed(key[1])
+    places = (place for fits in MATCHES for place in possible_places(wanted) if fits(place.name, key, known))
+    return next(places, NamedPlace(wanted))
 
 
 def resolve(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> Key | None:
     """Return the published artifact of these corpora that a place or a part of its name denotes; None if there is none.
 
-    An id and `CORPUS/ID` go before the end of an id from a `/` on. Composed and decomposed names are the same, unless
-    one of them is an id as it is written. Raises QueryError if several artifacts have the name.
+    An id and `CORPUS/ID` go before the end of an id from a `/` on, and a longer name before a shorter one with a place.
+    Composed and decomposed names are the same, unless one of them is an id as it is written. Raises QueryError if
+    several artifacts have the name.
     """
-    written = parse_place(wanted).name
-    name = composed(written)
-    end = "/" + (os.path.normpath(name) if name.strip() else "")
     names = {key: composed(key[1]) for key in read_keys(records, corpora)}
-    for fits in (
-        [key for key in names if wanted in (key[1], "/".join(key))],
-        [key for key in names if written in (key[1], "/".join(key))],
-        [key for key, known in names.items() if name in {known, f"{key[0]}/{known}"}],
-        [key for key, known in names.items() if f"/{known}".endswith(end)],
-    ):
-        if len(fits) > 1:
-            raise QueryError(f"{brief(wanted)} may be {_listed(fits)}: {_remedy(fits, name)}")
-        if fits:
-            return fits[0]
+    for fits, place in product(MATCHES, list(possible_places(wanted))):
+        if len(found := [key for key, known in names.items() if fits(place.name, key, known)]) > 1:
+            raise QueryError(f"{brief(wanted)} may be {_listed(found)}: {_remedy(found, place.name)}")
+        if found:
+            return found[0]
     return None
 
 
 def suggest(records: LanceDataset, wanted: str, corpora: Sequence[str]) -> str:
     """Return the artifacts of these corpora with a name like the wanted one, as the end of an error; "" if none."""
-    name = composed(os.path.basename(parse_place(wanted).name)).casefold()
-    if not name or len(name) > LONGEST_PLACE:
+    shortest = list(possible_places(wanted))[-1:] or [NamedPlace(wanted)]
+    name = composed(os.path.basename(shortest[0].name)).casefold()
+    if not name or len(name) > LONGEST_NAME:
         return ""
     keys = read_keys(records, corpora)
     ends = {key: composed(os.path.basename(key[1])).casefold() for key in keys}
@@ -127,7 +147,7 @@ def resolve_and_read(
     except NotFoundError as error:
         if (key := resolve(records, wanted, corpora)) is None:
             raise NotFoundError(f"{error}{suggest(records, wanted, corpora)}") from None
-        _require_version(records, key, parse_place(wanted).version if wanted != "/".join(key) else None)
+        _require_version(records, key, place_in(wanted, key).version)
         return read(key[1], [key[0]])
     if not is_id:
         _refuse_two(records, wanted, corpora)
@@ -169,8 +189,10 @@ def artifact_of_file(corpora: Mapping[str, Corpus], text: str) -> str:
 
     Of several corpora it is that with the deepest root.
     """
-    name = parse_place(text).name
-    if len(text) > LONGEST_PLACE or "\0" in text or not os.path.isfile(name):
+    if len(text) > LONGEST_NAME or "\0" in text:
+        return text
+    name = next((place.name for place in possible_places(text) if os.path.isfile(place.name)), None)
+    if name is None:
         return text
     path = Path(os.path.abspath(name))
     roots = [
@@ -183,7 +205,7 @@ def artifact_of_file(corpora: Mapping[str, Corpus], text: str) -> str:
     if not roots:
         return text
     root, corpus_name = max(roots, key=lambda found: len(found[0].parts))
-    return f"{corpus_name}/{path.relative_to(root).as_posix()}{text.strip()[len(name) :]}"
+    return f"{corpus_name}/{path.relative_to(root).as_posix()}{text[len(name) :]}"
 
 
 def _listed(keys: Iterable[Key]) -> str:

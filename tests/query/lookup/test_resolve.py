@@ -11,7 +11,7 @@ import pytest
 from findingaid import Corpus, FindingAid, NotFoundError, QueryError
 from findingaid.edges import LinkEdges
 from findingaid.embedding.hashing import HashEmbedder
-from findingaid.query.lookup.resolve import NamedPlace, parse_place
+from findingaid.query.lookup.resolve import NamedPlace, place_in, possible_places
 from findingaid.sources.files import Files
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
@@ -53,12 +53,25 @@ def aid(tmp_path_factory: pytest.TempPathFactory) -> FindingAid:
         ("docs/a.md 30:75", NamedPlace("docs/a.md", None, (30, 75))),
         ("docs/a.md synopsis 0", NamedPlace("docs/a.md")),
         ("my file.md", NamedPlace("my file.md")),
-        ("", NamedPlace("")),
-        ("x" * 100_000 + ":1", NamedPlace("x" * 100_000 + ":1")),
+        ("x" * 100_000 + ":1", NamedPlace("x" * 100_000, 1)),
     ],
 )
 def test_a_printed_place_is_split_into_name_line_and_span(text: str, place: NamedPlace) -> None:
-    assert parse_place(text) == place
+    *_, shortest = possible_places(text)
+    assert shortest == place
+
+
+@pytest.mark.parametrize("name", ["GO:0008150", "talk 10:30", "part 2", "note [1:2]", "a.md:7", "trail "])
+def test_a_name_that_ends_as_a_place_is_opened_at_a_place_behind_it(tmp_path: Path, name: str) -> None:
+    """`search` prints the line, also of a row: `terms/GO:0008150:3`. "GO" is another artifact."""
+    names = (name, name[:2], name[:4].strip(), name.rpartition(":")[0], name.strip())
+    source = MemorySource({each: f"# About {each}\n\nIt is told here.\n" for each in names if each})
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+    version = aid.show(name, "docs").artifact_version
+    for place in ("", ":3", ":3:5", " [0:7]", f" [0:7]@{version[:8]}", f":3 [0:7]@{version[:8]}", " 0:7", " chunk 0"):
+        assert aid.read(f"docs/{name}{place}").artifact_id == name, place
+    assert place_in(f"docs/{name}:3 [0:7]", ("docs", name)) == NamedPlace(f"docs/{name}", 3, (0, 7))
 
 
 @pytest.mark.parametrize(
