@@ -855,6 +855,12 @@ def test_an_opened_artifact_can_be_copied_opened_and_downloaded(page: Page, tmp_
     assert page.violations() != []
 
 
+def test_the_address_of_a_text_that_is_gone_opens_no_other_of_a_like_name(page: Page) -> None:
+    page.open(artifact="deep/0.md", **{"in": "many"})
+    page.shows("No text deep/0.md is published.")
+    assert page.all("#artifact-actions button") == []
+
+
 def test_an_answer_cites_claims_and_each_citation_leads_to_its_passage(page: Page) -> None:
     page.open()
     page.one("#q").send_keys("when do refresh tokens expire\n")

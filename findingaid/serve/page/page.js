@@ -311,6 +311,8 @@ async function openArtifact({ artifact, query }) {
     const records = call("show", { ...of, level: "records" }, opening.signal);
     const around = [neighbours(of, false, opening.signal), neighbours(of, true, opening.signal)];
     const [view, text, refersTo, referredBy] = await Promise.all([records, wholeText(of, opening.signal), ...around]);
+    // The server also takes the end of an id, and a name with a place behind it.
+    if (view.artifact_id !== artifact.id) throw new Problem(`No text ${line(artifact.id)} is published.`);
     const own = text?.artifact_version === view.artifact_version ? text.body : null;
     const title = view.title || view.artifact_id;
     byId("artifact-title").replaceChildren(name(title));
