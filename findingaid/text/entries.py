@@ -1,4 +1,6 @@
-"""Entries: rows of tables, and lines with a name and a value, as statements such as "year: 2024; cost: 640 SEK".
+"""Entries: rows of tables, items of a list of tasks, objects of JSON, and lines with a name and a value.
+
+They are statements, such as "year: 2024; cost: 640 SEK".
 
 The statement of such a line begins with its section, as in "server.beta: memory: 64 GB".
 """
@@ -8,7 +10,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from heapq import merge
 from itertools import takewhile
+
+from orjson import loads
 
 from findingaid.text.markdown import Span
 
@@ -29,7 +35,7 @@ NAMED = re.compile(
 )
 """A line with a name and a value, up to its end: `retention_days: 45`, `"night_from": "22:30",`, `PORT=8080`."""
 
-SECTION = re.compile(r"[ \t]*\[+([^\[\]\n]+)\]+[ \t]*(?:[#;].*)?")
+SECTION = re.compile(r"[ \t]*\[+([^\[\]{}\n]+)\]+[ \t]*(?:[#;].*)?")
 """Head of a section in INI or TOML."""
 
 PARENT = re.compile(
@@ -38,6 +44,12 @@ PARENT = re.compile(
 """Line with the name of the indented lines below it, in YAML or JSON."""
 
 ITEM = re.compile(r"[ \t]*[-*][ \t]")
+
+OBJECT = re.compile(r"""(?:["'](?P<name>[^"'\n]{1,60})["'][ \t]*:[ \t]*)?(?P<object>\{[^{}\n]*:[^{}\n]*\})""")
+"""Object of JSON on one line with none within, and its name."""
+
+TASK = re.compile(r"^[ \t]*[-*+][ \t]+(\[[ xX]\][ \t]+\S.*?)[ \t\r]*$", re.MULTILINE)
+"""Item of a list of tasks in Markdown."""
 
 LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
 """Statement without a full stop that has a label, such as "Password: in the safe"."""
@@ -66,19 +78,22 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
     if media_type in DELIMITED:
         yield from _delimited(text, DELIMITED[media_type], before)
     elif media_type in SETTINGS:
-        yield from _settings(text, before[-LONGEST_TABLE:])
+        above = before[-LONGEST_TABLE:]
+        for words, (start, end) in _settings(above + text):
+            if start >= len(above):
+                yield words, (start - len(above), end - len(above))
     else:
         yield from _markdown(text, before)
 
 
-def _settings(text: str, before: str) -> Iterator[Entry]:
-    """Yield the lines with a name and a value, each with the names of what it is in.
+def _settings(text: str) -> Iterator[Entry]:
+    """Yield the lines with a name and a value, and the objects on a line, each with the names of what it is in.
 
     Those are the section, the less indented lines above it, and the first entry of its own item of a list.
     """
-    whole, begun = before + text, False
+    begun = False
     within: list[tuple[float, str]] = []  # indentations, and names; "" for an item of which no entry is known yet
-    for line in LINE.finditer(whole):
+    for line in LINE.finditer(text):
         words = line[0].strip()
         if not words or words.startswith(("#", ";", "//")):
             continue
@@ -87,17 +102,28 @@ def _settings(text: str, before: str) -> Iterator[Entry]:
             within.pop()
         if section := SECTION.fullmatch(words):
             within = [(-1, section[1].strip(QUOTES))]
-        elif found := NAMED.match(whole, line.start()):
+        elif found := NAMED.match(text, line.start()):
             value = found["value"].rstrip(" \t\r").removesuffix(",")
             named = f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}"
-            if (start := found.start() - len(before)) >= 0:
-                yield _within(within) + named, (start, start + len(found[0].rstrip()))
+            yield _within(within) + named, (found.start(), found.start() + len(found[0].rstrip()))
             _begin_item(within, indented, named)
         elif parent := PARENT.fullmatch(words):
             within.append((indented, parent[1]))
         elif words == "{" and begun:  # within a list
             within.append((indented, ""))
+        else:
+            yield from ((_within(within) + named, span) for named, span in _objects(line))
         begun = True
+
+
+def _objects(line: re.Match[str]) -> Iterator[Entry]:
+    """Yield the names and values of each object of JSON on a line that has no other within."""
+    for found in OBJECT.finditer(line[0]):
+        with suppress(ValueError):
+            cells = {name: value for name, value in loads(found["object"]).items() if value is not None}
+            values = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in cells.values()]
+            named = f"{found['name']}: " if found["name"] else ""
+            yield named + _statement([*cells], values), (line.start() + found.start(), line.start() + found.end())
 
 
 def _within(names: Sequence[tuple[float, str]]) -> str:
@@ -154,7 +180,12 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[Sequence[str], Span]]:
 
 
 def _markdown(text: str, before: str) -> Iterator[Entry]:
-    """Yield the rows of Markdown tables, with the columns that the row above the rule names."""
+    """Yield the tasks, and the rows of tables with the columns that the row above the rule names."""
+    tasks = ((found[1], found.span(1)) for found in TASK.finditer(text))
+    yield from merge(tasks, _rows(text, before), key=lambda entry: entry[1])
+
+
+def _rows(text: str, before: str) -> Iterator[Entry]:
     for table in TABLE.finditer(text):
         rows = list(LINE.finditer(text, *table.span()))
         above = [] if table.start() else _last_rows(before)

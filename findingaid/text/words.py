@@ -87,6 +87,9 @@ DATE_IN_DIGITS = re.compile(
 )
 """ISO 8601 date of a month or day, or a day with dots, such as 2026-07, 2026-07-01 and 1.7.2026."""
 
+MONTH_OR_VERB = "May"
+"""Month that is a stop word without its capital, and at the beginning of a sentence."""
+
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 STEMS_KEPT = 1 << 16
 
@@ -108,7 +111,7 @@ def salient(text: str, lexical: Lexical | None = None) -> dict[str, str]:
     """Map the stem of each salient word of a text to the word as first written; if no word is salient, map all words.
 
     Words are split at punctuation: "auth/jwt" is two words. Short names count, such as C++, UI and Go. A stop word in
-    capitals, such as IT, counts as a name unless the whole text is in capitals.
+    capitals, such as IT, counts as a name unless the whole text is in capitals, and so does the month May.
     """
     lexical = lexical or Lexical()
     found: dict[str, str] = {}
@@ -125,7 +128,11 @@ def salient_words(text: str, lexical: Lexical) -> list[str]:
     shouted = text.upper() == text and len(_words(text)) > 1
 
     def without_stop_words(text: str) -> list[str]:
-        return [word for word in _words(text) if not _is_stop(word, lexical) or (not shouted and _is_name(word))]
+        return [
+            word
+            for place, word in enumerate(_words(text))
+            if not _is_stop(word, lexical) or (not shouted and (_is_name(word) or (place and word == MONTH_OR_VERB)))
+        ]
 
     rest = MEASURE_ASKED.sub(lambda asked: asked[1] or asked[2], text)
     return without_stop_words(rest) or without_stop_words(text)

@@ -43,6 +43,26 @@ VALUES = {
             "application/json",
             {'  "day": "6:00",': "day: 6:00", '  "night": "22:30"': "night: 22:30"},
         ),
+        (
+            '{"users": [\n  {"name": "Bo", "tags": ["a", 1], "mail": null},\n  {"name": "Al"}]}\n',
+            "application/json",
+            {'{"name": "Bo", "tags": ["a", 1], "mail": null}': "name: Bo; tags: a, 1", '{"name": "Al"}': "name: Al"},
+        ),
+        ('[{"a":1},{"a":2}]', "application/json", {'{"a":1}': "a: 1", '{"a":2}': "a: 2"}),
+        (
+            '{\n  "beta": {\n    "disk": {"size": 4, "kind": "x"},\n    "a": [{"b" 1}]\n  }\n}',
+            "application/json",
+            {'"disk": {"size": 4, "kind": "x"}': "beta: disk: size: 4; kind: x"},
+        ),
+        (
+            "- [ ] Paint the door (Bo)\n* [x] Call Ann  \r\n- [link](x)\n\n| a | b |\n| - | - |\n| 1 | 2 |\n- [ ]\n",
+            "text/markdown",
+            {
+                "[ ] Paint the door (Bo)": "[ ] Paint the door (Bo)",
+                "[x] Call Ann": "[x] Call Ann",
+                "| 1 | 2 |": "a: 1; b: 2",
+            },
+        ),
         ("PORT=8080 \r\nsee https://a.example\r\n", "text/plain", {"PORT=8080": "PORT: 8080"}),
         ("no table\n", "text/markdown", {}),
         ("", "text/csv", {}),
@@ -117,7 +137,7 @@ def test_a_later_part_of_a_table_has_the_columns_of_the_whole() -> None:
     assert list(entries("\n| Bo | 4 |\n", "text/markdown", above)) == [("Bo; 4", (1, 11))]
 
 
-@given(st.text('ab1,;|\\"\n\r\t:=- {[', max_size=80), st.sampled_from([*DELIMITED, *SETTINGS, "text/markdown"]))
+@given(st.text('ab1,;|\\"\n\r\t:=- {[]}x*', max_size=80), st.sampled_from([*DELIMITED, *SETTINGS, "text/markdown"]))
 def test_spans_of_any_text_are_within_it_and_do_not_overlap(text: str, media_type: str) -> None:
     at = 0
     for _, (start, end) in entries(text, media_type):

@@ -38,3 +38,8 @@ def test_a_language_is_named_only_if_it_is_clear() -> None:
 
     assert in_language_of(alike, Lexical(), lead=2) == Lexical()
     assert in_language_of(clear, Lexical(), lead=2) == Lexical("French")
+
+
+def test_the_month_of_may_is_a_word_of_a_question_and_the_verb_is_none() -> None:
+    assert list(salient("What was the revenue in May?")) == ["revenu", "may"]
+    assert list(salient("May a member leave, and may I ask the board?")) == ["member", "leav", "ask", "board"]
