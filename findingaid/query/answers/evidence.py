@@ -16,6 +16,7 @@ from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Artifact, Hit, Mode
 from findingaid.query.answers.answer import CitableClaim, ForeignPassage, FoundPassage, Place
 from findingaid.query.answers.compose import EvidenceSet
+from findingaid.query.answers.other_names import names_another
 from findingaid.query.answers.quotes import Quote, find_quotes
 from findingaid.query.answers.relevance import REFUSED, Measured, estimate_relevance
 from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
@@ -129,7 +130,11 @@ def _find_claims(
     while against := {i for claim in (*citable, *others) for i in claim.standing.contested_by} - looked_for:
         looked_for |= against
         others += _read_citable(searcher, reader, eligible, sorted(against), tuple(Tier), within)
-    return citable, others
+    return [claim for claim in citable if not _names_another(question.query, claim)], others
+
+
+def _names_another(query: str, claim: CitableClaim) -> bool:
+    return names_another(query, claim.text, " ".join([*claim.entities, *(place.artifact_id for place in claim.places)]))
 
 
 def _without_other_sections(

@@ -17,6 +17,7 @@ from findingaid.embedding.validation import require_shape
 from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Artifact, Fresh, Hit
 from findingaid.query.answers.answer_types import stated
+from findingaid.query.answers.other_names import names_another
 from findingaid.query.answers.relevance import OF_SENTENCE, Measured, estimate_relevance
 from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
@@ -124,7 +125,7 @@ def find_quotes(
     """Return the sentences of these passages, found in these corpora, that may be cited; best first.
 
     A sentence has the tier of a claim that is its own quote, so that decisions on such a claim hold for it. A sentence
-    from which a retracted or contested claim was taken is left out.
+    from which a retracted or contested claim was taken is left out, and one about another number or time than asked.
     """
     lexical = in_language_of(query, searcher.store.lexical)
     hidden = _hidden_spans(reader, hits, eligible)
@@ -136,6 +137,7 @@ def find_quotes(
             _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
         )
     ]
+    found = [one for one in found if not names_another(query, one.text, _around(one))]
     placed = [Statement((one.hit.corpus, one.hit.artifact_id), one.text, one.headings) for one in found]
     elsewhere = about_other_sections(salient(query, lexical), placed, (), lexical)
     found = [sentence for sentence, other in zip(found, elsewhere, strict=True) if not other]
@@ -167,11 +169,17 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
     measured = []
     for sentence in sentences:
         own, record_id = stems([sentence.text], lexical) & terms, sentence.hit.record_id
-        context = own | (stems([_names(sentence.hit), *sentence.headings, sentence.before], lexical) & terms)
+        context = own | (stems([_around(sentence), sentence.before], lexical) & terms)
         shares = (len(words) / len(terms) for words in (own, context, of_passages[record_id]))
         covered, in_context, in_passage = shares
-        measured.append(Measured(covered, None, stated(query, sentence.text), in_context, in_passage))
+        whole = sentence.is_entry and covered == 1 and len(terms) > 1
+        measured.append(Measured(covered, None, stated(query, sentence.text), in_context, in_passage, whole))
     return measured
+
+
+def _around(sentence: _Sentence) -> str:
+    """Return the names of the text of a sentence, and the headings above it."""
+    return " ".join([_names(sentence.hit), *sentence.headings])
 
 
 def _head(hit: Hit) -> str:
@@ -243,7 +251,8 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
         before = sentence.text
     for text, (first, last) in named:
         span = (start + first, start + last)
-        whole = not hit.span or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
+        closed = not hit.span or hit.text[last - 1] == "}"  # else it may go on beyond its chunk
+        whole = closed or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
         if whole and LETTERS.search(text) and len(text) <= LONGEST:
             yield _Sentence(hit, text, span, above(span), is_entry=True)
 

@@ -26,6 +26,8 @@ class Measured:
       `findingaid.query.search.probes`. For a sentence, the sum of those of the sentence and of its passage. None for an
       embedder without meaning; then words alone decide.
     - `stated`: how far it states what the question asks for, from 0 to 1, see `answer_types`.
+    - `whole`: whether it is a row of a table or a named value that has all of several salient words. Embeddings tell
+      little of names and codes, so that a row with a rare name can be far from the question that it answers.
     """
 
     covered: float
@@ -33,6 +35,7 @@ class Measured:
     stated: float = 1.0
     in_context: float = 0.0
     in_passage: float = 0.0
+    whole: bool = False
 
 
 class Weights(NamedTuple):
@@ -83,7 +86,9 @@ def estimate_relevance(found: Measured, weights: Weights = OF_CLAIM) -> float:
         + weights.in_passage * found.in_passage
         + weights.stated * found.stated
     )
-    return probability if found.stated else min(probability, UNSTATED)
+    if not found.stated:
+        return min(probability, UNSTATED)
+    return max(probability, MEDIUM) if found.whole else probability
 
 
 def confidence_of(relevance: float, standing: ClaimsStanding | None, *, quotes: bool, gaps: bool) -> Confidence:

@@ -355,3 +355,31 @@ def test_a_source_without_a_date_is_not_older_than_others(dated: Callable[..., F
     answer = aid.answer("Who is the chair of the club?")
 
     assert (answer.quotes[0].text, answer.note) == (best, "")
+
+
+def test_a_sentence_or_claim_about_another_version_or_month_does_not_answer(make: Callable[..., FindingAid]) -> None:
+    text = "# API\n\nVersion 1 of the API was switched off on 30 June.\n\n# Bills\n\nHosting cost 210 euros in June.\n"
+    version, month = "When was version {} of the API switched off?", "What did hosting cost in {}?"
+
+    for aid in (make({"api.md": text}), make({"api.md": text}, claims=Claiming(ExtractiveClaims()))):
+        assert aid.answer(version.format(1)).sentences
+        assert aid.answer(month.format("June")).sentences
+        for refused in (aid.answer(version.format(2)), aid.answer(month.format("May"))):
+            assert not refused.sentences
+            assert refused.passages[0].artifact_id == "api.md"  # named beside it, so that people can look
+
+
+def test_a_row_with_a_rare_name_and_all_words_of_the_question_answers(make: Callable[..., FindingAid]) -> None:
+    boats = (
+        '[\n {"id": "B-305", "name": "Zilvermeeuw", "class": "sloop", "harbour": "Hoorn", "built": 2012},\n'
+        ' {"id": "B-101", "name": "Seeadler", "class": "dinghy", "harbour": "Kiel", "built": 2016}\n]\n'
+    )
+    aid = make({}, source=MemorySource({"boats.json": boats}, {"boats.json": {"media_type": "application/json"}}))
+
+    answer = aid.answer("When was the Zilvermeeuw built?")
+
+    assert [quote.text for quote in answer.quotes] == [
+        "id: B-305; name: Zilvermeeuw; class: sloop; harbour: Hoorn; built: 2012"
+    ]
+    assert answer.confidence == "medium"
+    assert not aid.answer("When was the Albatros built?").sentences

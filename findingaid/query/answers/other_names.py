@@ -1,0 +1,116 @@
+"""Months, years, weekdays and numbers that a question names, and whether a sentence names others instead.
+
+"Version 1 was switched off" says nothing about version 2, and the row of June nothing about May, however alike they are
+to the question. The names are English and German.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Set
+
+from findingaid.query.answers.answer_types import asked_type
+from findingaid.text.analyzer import ENGLISH
+from findingaid.text.words import DATE_IN_DIGITS, MONTHS
+
+WEEKDAYS = (
+    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+    "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag",
+)
+
+
+def _numbers_of(lists: tuple[str, ...]) -> dict[str, int]:
+    return {name.casefold(): number for names in lists for number, name in enumerate(names.split(), 1)}
+
+
+NUMBER_OF_MONTH = _numbers_of((*MONTHS.values(), "Jänner"))
+NUMBER_OF_SHORT = {name[:3]: number for name, number in NUMBER_OF_MONTH.items()} | {"sept": 9}
+NUMBER_OF_DAY = _numbers_of(WEEKDAYS)
+
+CAPITALIZED = {"may", "march", "mar"}
+"""Names of months that count with a capital only: a member may march."""
+
+MONTH = re.compile(
+    rf"\b(?:(?i:{'|'.join(sorted(NUMBER_OF_MONTH.keys() - CAPITALIZED))})|May|March)\b"
+    rf"|\b(?:(?<=\d )|(?<=\d\. ))(?i:{'|'.join(sorted(NUMBER_OF_SHORT.keys() - CAPITALIZED))}|Mar|May)\b"
+    rf"|\b(?i:{'|'.join(sorted(NUMBER_OF_SHORT.keys() - CAPITALIZED))}|Mar)\b(?=\.? \d)"
+)
+"""Name of a month; a short one only beside a day or a year, since Jan is a name, too."""
+
+DAY = re.compile(rf"\b({'|'.join(NUMBER_OF_DAY)})s?\b", re.IGNORECASE)
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+
+NUMBERED = re.compile(
+    r"\b(?P<word>[^\W\d_]{2,}?)s? #?(?P<number>\d[\w.]*\b)(?:(?: ?[-–] ?| (?:to|bis) )(?P<last>\d+))?"  # noqa: RUF001
+)
+"""Name with a number, such as version 2.1, room 4B and phases 1 to 3."""
+
+NUMBER = re.compile(r"\d[\w.]*\b")
+
+NO_NAMES = frozenset(ENGLISH.split()) | NUMBER_OF_MONTH.keys() | NUMBER_OF_SHORT.keys()
+"""Words that have no number of their own."""
+
+
+def _months(text: str) -> Iterator[int]:
+    for found in MONTH.finditer(text):
+        name = found[0].casefold()
+        yield NUMBER_OF_MONTH.get(name) or NUMBER_OF_SHORT[name]
+    for date in DATE_IN_DIGITS.finditer(text):
+        yield int(date["month"] or date["dotted"])
+
+
+def _days(text: str) -> Iterator[int]:
+    return (NUMBER_OF_DAY[found[1].casefold()] for found in DAY.finditer(text))
+
+
+def _years(text: str) -> Iterator[int]:
+    return (int(found[0]) for found in YEAR.finditer(text))
+
+
+TIMES: tuple[Callable[[str], Iterator[int]], ...] = (_months, _days, _years)
+
+TEMPORAL = frozenset({"a time", "a frequency", "a duration", "an age"})
+"""Answer types that name a time of their own."""
+
+
+def names_another(question: str, sentence: str, around: str) -> bool:
+    """Return whether a sentence is about another number or time than a question, by what it names.
+
+    `around` are the names and headings of its text, which may name the same.
+    """
+    if _names_another_number(question, sentence, around):
+        return True
+    kind = asked_type(question)
+    times = () if kind and kind.words in TEMPORAL else TIMES
+    return any(_is_another({*of(question)}, {*of(sentence)}, {*of(around)}) for of in times)
+
+
+def _is_another(asked: Set[int], named: Set[int], around: Set[int]) -> bool:
+    """Return whether other times are named than those asked for. "From 2008 to 2012" may be about 2010."""
+    between = asked and named and min(named) < min(asked) and max(asked) < max(named)
+    return bool(asked and named and not asked & (named | around) and not between)
+
+
+def _names_another_number(question: str, sentence: str, around: str) -> bool:
+    for asked in _numbered(question):
+        number = asked["number"]
+        if any(_is_same(number, found) for found in NUMBER.findall(f"{sentence} {around}")):
+            continue
+        others = [one for one in _numbered(sentence) if one["word"].casefold() == asked["word"].casefold()]
+        if others and not any(_is_between(number, one["number"], one["last"]) for one in others):
+            return True
+    return False
+
+
+def _numbered(text: str) -> Iterator[re.Match[str]]:
+    return (found for found in NUMBERED.finditer(text) if found["word"].casefold() not in NO_NAMES)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two numbers may name the same: version 2 may be version 2.1."""
+    shorter, longer = sorted((one.casefold(), other.casefold()), key=len)
+    return longer == shorter or longer.startswith(f"{shorter}.")
+
+
+def _is_between(number: str, first: str, last: str | None) -> bool:
+    return bool(last and number.isdecimal() and first.isdecimal() and int(first) <= int(number) <= int(last))

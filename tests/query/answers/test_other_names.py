@@ -1,0 +1,50 @@
+"""What a question names: a sentence about another version, month or the like does not answer it."""
+
+from __future__ import annotations
+
+import pytest
+
+from findingaid.query.answers.other_names import names_another
+
+
+@pytest.mark.parametrize(
+    ("question", "same", "other"),
+    [
+        ("When is version 2 switched off?", "Version 2.1 was switched off in June.", "Version 1 was switched off."),
+        ("Who wrote ADR 9?", "ADR 9 and ADR 4 are by Wei.", "ADR 4 is by Wei."),
+        ("Who has room 4B?", "Rooms 4B and 5 are Ann's.", "Room 4A is Ann's."),
+        ("How many people work on phase 2?", "Phases 1 to 3 have nine people.", "Phases 3 to 5 have nine people."),
+        ("Was kostet Zimmer 12?", "Zimmer 12 kostet 40 Euro.", "Zimmer 14 kostet 40 Euro."),
+        ("What was the revenue in May?", "Month: May; revenue: 3", "Month: June; revenue: 3"),
+        ("What was the revenue in July?", "2026-07-01; 3", "2026-05-01; 3"),
+        ("Was hat das Dach im Juli gekostet?", "Am 1.7.2026 kam die Rechnung.", "Im August kam die Rechnung."),
+        ("Who is on call on Monday?", "On Mondays it is Ann.", "Tuesday: Ann"),
+        ("Who was king in 2010?", "From 2008 to 2012 it was Bo.", "It was Bo in 2014."),
+        ("What did we pay in March?", "We paid on 3 Mar and on 4 Apr.", "We paid 4 euros on 4 Apr."),
+    ],
+)
+def test_a_sentence_that_names_another_number_or_time_is_about_that(question: str, same: str, other: str) -> None:
+    assert not names_another(question, same, "")
+    assert names_another(question, other, "")
+    assert not names_another(question, "It was Bo.", "")
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("When did it open after the May inspection?", "It opened on 3 June."),
+        ("How long was it closed in 2020?", "From 2021 on it was open."),
+        ("In which year was the roof of 1968 laid anew?", "It was laid anew in 2011."),
+        ("What did Jan pay in May?", "Jan paid 20 euros."),
+        ("What may march in 12 rooms?", "A band may march in 4 rooms."),
+        ("Who is the teacher?", "In 2014 it was Bo, in room 4 on Monday."),
+        ("What does version 2.1 do?", "Version 2 writes files."),
+    ],
+)
+def test_other_numbers_and_times_of_a_sentence_do_not_matter(question: str, sentence: str) -> None:
+    assert not names_another(question, sentence, "")
+
+
+def test_the_names_and_headings_of_a_text_may_name_the_same() -> None:
+    assert not names_another("What was decided in October?", "Boats stay ashore from November on.", "6 October 2026")
+    assert not names_another("What does version 2 write?", "It writes what version 1 wrote.", "Version 2")
