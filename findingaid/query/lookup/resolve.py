@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -47,6 +47,9 @@ PLACE_CHARS = 200
 LONGEST_NAME = 5_000
 """Most characters of a name that is looked for as a file, or compared with others."""
 
+NAMES_KEPT = 16
+"""Names that are kept in their normal form while they are compared with those of all artifacts."""
+
 ALIKE = 0.7
 """Least likeness of a name that an error suggests, from 0 to 1, see `difflib`."""
 
@@ -82,11 +85,21 @@ def _is_name(name: str, key: Key, _: str) -> bool:
 
 
 def _is_composed(name: str, key: Key, known: str) -> bool:
-    return composed(name.strip()) in (known, f"{key[0]}/{known}")
+    return _composed_name(name) in (known, f"{key[0]}/{known}")
 
 
 def _is_end(name: str, _: Key, known: str) -> bool:
-    return bool(name.strip()) and f"/{known}".endswith("/" + os.path.normpath(composed(name.strip())))
+    return bool(name.strip()) and f"/{known}".endswith(_ending(name))
+
+
+@lru_cache(NAMES_KEPT)
+def _composed_name(name: str) -> str:
+    return composed(name.strip())
+
+
+@lru_cache(NAMES_KEPT)
+def _ending(name: str) -> str:
+    return "/" + os.path.normpath(_composed_name(name))
 
 
 MATCHES = (_is_name, _is_composed, _is_end)
