@@ -38,6 +38,14 @@ MONTH = re.compile(
 """Name of a month; a short one only beside a day or a year, since Jan is a name, too."""
 
 DAY = re.compile(rf"\b({'|'.join(NUMBER_OF_DAY)})s?\b", re.IGNORECASE)
+BEFORE_MONTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th|\.)? (?:of )?\Z")
+BEHIND_MONTH = re.compile(r" (\d{1,2})(?:st|nd|rd|th)?\b(?!:)")
+DAY_IN_DIGITS = re.compile(
+    r"\b\d{4}-(?P<month>0[1-9]|1[0-2])-(?P<day>\d\d)\b|\b(?P<dotted>\d{1,2})\.(?P<of>0?[1-9]|1[0-2])\.(?=\d{4}\b)"
+)
+DAYS = 100
+"""More than the days of a month."""
+
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 NUMBERED = re.compile(
@@ -52,11 +60,24 @@ NO_NAMES = frozenset(ENGLISH.split()) | NUMBER_OF_MONTH.keys() | NUMBER_OF_SHORT
 
 
 def _months(text: str) -> Iterator[int]:
-    for found in MONTH.finditer(text):
-        name = found[0].casefold()
-        yield NUMBER_OF_MONTH.get(name) or NUMBER_OF_SHORT[name]
+    yield from (_number(found) for found in MONTH.finditer(text))
     for date in DATE_IN_DIGITS.finditer(text):
         yield int(date["month"] or date["dotted"])
+
+
+def _number(month: re.Match[str]) -> int:
+    name = month[0].casefold()
+    return NUMBER_OF_MONTH.get(name) or NUMBER_OF_SHORT[name]
+
+
+def _dates(text: str) -> Iterator[int]:
+    """Yield the days of months, in the order of the year."""
+    for month in MONTH.finditer(text):
+        if day := BEFORE_MONTH.search(text, 0, month.start()) or BEHIND_MONTH.match(text, month.end()):
+            yield DAYS * _number(month) + int(day[1])
+    for found in DAY_IN_DIGITS.finditer(text):
+        day_of, month_of = (found["day"], found["month"]) if found["day"] else (found["dotted"], found["of"])
+        yield DAYS * int(month_of) + int(day_of)
 
 
 def _days(text: str) -> Iterator[int]:
@@ -67,7 +88,7 @@ def _years(text: str) -> Iterator[int]:
     return (int(found[0]) for found in YEAR.finditer(text))
 
 
-TIMES: tuple[Callable[[str], Iterator[int]], ...] = (_months, _days, _years)
+TIMES: tuple[Callable[[str], Iterator[int]], ...] = (_months, _dates, _days, _years)
 
 TEMPORAL = frozenset({"a time", "a frequency", "a duration", "an age"})
 """Answer types that name a time of their own."""

@@ -20,6 +20,8 @@ from findingaid.query.answers.other_names import names_another
         ("Was hat das Dach im Juli gekostet?", "Am 1.7.2026 kam die Rechnung.", "Im August kam die Rechnung."),
         ("Who is on call on Monday?", "On Mondays it is Ann.", "Tuesday: Ann"),
         ("Who was king in 2010?", "From 2008 to 2012 it was Bo.", "It was Bo in 2014."),
+        ("Who chairs on 27 October?", "On 2026-10-27 it is Bo.", "On 13 October it is Bo."),
+        ("Who chairs on October 27th?", "On the 27th of October it is Bo.", "On 13.10.2026 it is Bo."),
         ("What did we pay in March?", "We paid on 3 Mar and on 4 Apr.", "We paid 4 euros on 4 Apr."),
     ],
 )

@@ -358,15 +358,20 @@ def test_a_source_without_a_date_is_not_older_than_others(dated: Callable[..., F
 
 
 def test_a_sentence_or_claim_about_another_version_or_month_does_not_answer(make: Callable[..., FindingAid]) -> None:
-    text = "# API\n\nVersion 1 of the API was switched off on 30 June.\n\n# Bills\n\nHosting cost 210 euros in June.\n"
-    version, month = "When was version {} of the API switched off?", "What did hosting cost in {}?"
-
-    for aid in (make({"api.md": text}), make({"api.md": text}, claims=Claiming(ExtractiveClaims()))):
-        assert aid.answer(version.format(1)).sentences
-        assert aid.answer(month.format("June")).sentences
-        for refused in (aid.answer(version.format(2)), aid.answer(month.format("May"))):
+    texts = {
+        "api.md": "# API\n\nVersion 1 of the API was switched off on 30 June 2025.\n",
+        "bills.md": "# Bills\n\nThe hosting cost 210 euros in June 2025.\n",
+    }
+    asked = {
+        "When was version {} of the API switched off?": ("1", "2", "api.md"),
+        "What did the hosting cost in {}?": ("June", "May", "bills.md"),
+    }
+    for aid in (make(texts), make(texts, claims=Claiming(ExtractiveClaims()))):
+        for question, (same, other, file) in asked.items():
+            assert aid.answer(question.format(same)).sentences
+            refused = aid.answer(question.format(other))
             assert not refused.sentences
-            assert refused.passages[0].artifact_id == "api.md"  # named beside it, so that people can look
+            assert refused.passages[0].artifact_id == file  # named beside it, so that people can look
 
 
 def test_a_row_with_a_rare_name_and_all_words_of_the_question_answers(make: Callable[..., FindingAid]) -> None:
