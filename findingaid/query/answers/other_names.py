@@ -46,10 +46,12 @@ DAY_IN_DIGITS = re.compile(
 DAYS = 100
 """More than the days of a month."""
 
+TURKISH_I = str.maketrans("\u0130\u0131", "ii")
+
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 NUMBERED = re.compile(
-    r"\b(?P<word>[^\W\d_]{2,}?)s? #?(?P<number>\d[\w.]*\b)(?:(?: ?[-–] ?| (?:to|bis) )(?P<last>\d+))?"  # noqa: RUF001
+    r"\b(?P<word>[^\W\d_]{2,}?)s? #?(?P<number>\d[\w.]{0,30}\b)(?:(?: ?[-–] ?| (?:to|bis) )(?P<last>\d{1,30}\b))?"  # noqa: RUF001
 )
 """Name with a number, such as version 2.1, room 4B and phases 1 to 3."""
 
@@ -66,8 +68,13 @@ def _months(text: str) -> Iterator[int]:
 
 
 def _number(month: re.Match[str]) -> int:
-    name = month[0].casefold()
+    name = _plain(month[0])
     return NUMBER_OF_MONTH.get(name) or NUMBER_OF_SHORT[name]
+
+
+def _plain(name: str) -> str:
+    """Return a name in lower case. Patterns that ignore case take the two letters of Turkish for an i, too."""
+    return name.translate(TURKISH_I).casefold()
 
 
 def _dates(text: str) -> Iterator[int]:
@@ -81,7 +88,7 @@ def _dates(text: str) -> Iterator[int]:
 
 
 def _days(text: str) -> Iterator[int]:
-    return (NUMBER_OF_DAY[found[1].casefold()] for found in DAY.finditer(text))
+    return (NUMBER_OF_DAY[_plain(found[1])] for found in DAY.finditer(text))
 
 
 def _years(text: str) -> Iterator[int]:

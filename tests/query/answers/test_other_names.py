@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from findingaid.query.answers.other_names import names_another
 
@@ -41,6 +43,7 @@ def test_a_sentence_that_names_another_number_or_time_is_about_that(question: st
         ("What may march in 12 rooms?", "A band may march in 4 rooms."),
         ("Who is the teacher?", "In 2014 it was Bo, in room 4 on Monday."),
         ("What does version 2.1 do?", "Version 2 writes files."),
+        ("What is in part 7?", f"Parts 1 to {'9' * 30} are here."),
     ],
 )
 def test_other_numbers_and_times_of_a_sentence_do_not_matter(question: str, sentence: str) -> None:
@@ -50,3 +53,17 @@ def test_other_numbers_and_times_of_a_sentence_do_not_matter(question: str, sent
 def test_the_names_and_headings_of_a_text_may_name_the_same() -> None:
     assert not names_another("What was decided in October?", "Boats stay ashore from November on.", "6 October 2026")
     assert not names_another("What does version 2 write?", "It writes what version 1 wrote.", "Version 2")
+
+
+@given(st.text("\u0130I\u0131\u017f aprilAPRILfridayFRIDAYseptmkmontg0123./-", max_size=40))
+def test_any_text_is_compared(text: str) -> None:
+    assert names_another("What did we pay on Friday, 3 April 2024, for room 4?", text, "") in {True, False}
+
+
+@pytest.mark.parametrize("name", ["apr\u0131l", "APR\u0130L", "fr\u0131day", "FR\u0130DAY"])
+def test_a_month_or_day_may_be_written_with_letters_of_turkish(name: str) -> None:
+    assert names_another("What did we pay in May on Monday?", name, "")
+
+
+def test_a_number_of_any_length_is_compared() -> None:
+    assert not names_another("What is in part 7?", f"Part {'9' * 5000} to {'9' * 5000}.", "")
