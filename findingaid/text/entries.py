@@ -45,10 +45,10 @@ PARENT = re.compile(
 
 ITEM = re.compile(r"[ \t]*[-*][ \t]")
 
-OBJECT = re.compile(r"""(?:["'](?P<name>[^"'\n]{1,60})["'][ \t]*:[ \t]*)?(?P<object>\{[^{}\n]*:[^{}\n]*\})""")
+OBJECT = re.compile(r"""(?:["'](?P<name>[^"'\n]{1,60})["'][ \t]*:[ \t]*)?(?P<object>\{[^{}:\n]*+:[^{}\n]*+\})""")
 """Object of JSON on one line with none within, and its name."""
 
-TASK = re.compile(r"^[ \t]*[-*+][ \t]+(\[[ xX]\][ \t]+\S.*?)[ \t\r]*$", re.MULTILINE)
+TASK = re.compile(r"^[ \t]*[-*+][ \t]+(\[[ xX]\][ \t]+\S.*)", re.MULTILINE)
 """Item of a list of tasks in Markdown."""
 
 LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
@@ -181,7 +181,7 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[Sequence[str], Span]]:
 
 def _markdown(text: str, before: str) -> Iterator[Entry]:
     """Yield the tasks, and the rows of tables with the columns that the row above the rule names."""
-    tasks = ((found[1], found.span(1)) for found in TASK.finditer(text))
+    tasks = ((task := found[1].rstrip(), (found.start(1), found.start(1) + len(task))) for found in TASK.finditer(text))
     yield from merge(tasks, _rows(text, before), key=lambda entry: entry[1])
 
 
