@@ -1,8 +1,7 @@
 """Entries: rows of tables, items of a list of tasks, objects of JSON, and lines with a name and a value.
 
-They are statements, such as "year: 2024; cost: 640 SEK".
-
-The statement of such a line begins with its section, as in "server.beta: memory: 64 GB".
+Each is a statement, such as "year: 2024; cost: 640 SEK". That of a named value or an object begins with its section, as
+in "server.beta: memory: 64 GB".
 """
 
 from __future__ import annotations

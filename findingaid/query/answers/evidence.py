@@ -130,10 +130,10 @@ def _find_claims(
     while against := {i for claim in (*citable, *others) for i in claim.standing.contested_by} - looked_for:
         looked_for |= against
         others += _read_citable(searcher, reader, eligible, sorted(against), tuple(Tier), within)
-    return [claim for claim in citable if not _names_another(question.query, claim)], others
+    return [claim for claim in citable if not _is_about_another(question.query, claim)], others
 
 
-def _names_another(query: str, claim: CitableClaim) -> bool:
+def _is_about_another(query: str, claim: CitableClaim) -> bool:
     return names_another(query, claim.text, " ".join([*claim.entities, *(place.artifact_id for place in claim.places)]))
 
 

@@ -7,7 +7,9 @@ to the question. The names are English and German.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import NamedTuple
 
 from findingaid.query.answers.answer_types import asked_type
 from findingaid.text.analyzer import ENGLISH
@@ -25,7 +27,7 @@ def _numbers_of(lists: tuple[str, ...]) -> dict[str, int]:
 
 NUMBER_OF_MONTH = _numbers_of((*MONTHS.values(), "Jänner"))
 NUMBER_OF_SHORT = {name[:3]: number for name, number in NUMBER_OF_MONTH.items()} | {"sept": 9}
-NUMBER_OF_DAY = _numbers_of(WEEKDAYS)
+NUMBER_OF_WEEKDAY = _numbers_of(WEEKDAYS)
 
 CAPITALIZED = {"may", "march", "mar"}
 """Names of months that count with a capital only: a member may march."""
@@ -37,25 +39,27 @@ MONTH = re.compile(
 )
 """Name of a month; a short one only beside a day or a year, since Jan is a name, too."""
 
-DAY = re.compile(rf"\b({'|'.join(NUMBER_OF_DAY)})s?\b", re.IGNORECASE)
+WEEKDAY = re.compile(rf"\b({'|'.join(NUMBER_OF_WEEKDAY)})s?\b", re.IGNORECASE)
 BEFORE_MONTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th|\.)? (?:of )?\Z")
 BEHIND_MONTH = re.compile(r" (\d{1,2})(?:st|nd|rd|th)?\b(?!:)")
 DAY_IN_DIGITS = re.compile(
     r"\b\d{4}-(?P<month>0[1-9]|1[0-2])-(?P<day>\d\d)\b|\b(?P<dotted>\d{1,2})\.(?P<of>0?[1-9]|1[0-2])\.(?=\d{4}\b)"
 )
-DAYS = 100
-"""More than the days of a month."""
+MONTH_APART = 100
+"""Difference of the same day in two months, which have fewer days."""
 
 TURKISH_I = str.maketrans("\u0130\u0131", "ii")
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 NUMBERED = re.compile(
-    r"\b(?P<word>[^\W\d_]{2,}?)s? #?(?P<number>\d[\w.]{0,30}\b)(?:(?: ?[-–] ?| (?:to|bis) )(?P<last>\d{1,30}\b))?"  # noqa: RUF001
+    r"\b(?P<word>[^\W\d_]{2,}?)s? #?"
+    r"(?P<numbers>\d[\w.]{0,30}\b(?:(?: ?[-–,/] ?| (?:to|and|or|bis|und|oder) )\d[\w.]{0,30}\b){0,9})"  # noqa: RUF001
 )
-"""Name with a number, such as version 2.1, room 4B and phases 1 to 3."""
+"""Name with its numbers, such as version 2.1, room 4B, phases 1 to 3, and versions 1 and 2."""
 
 NUMBER = re.compile(r"\d[\w.]*\b")
+RANGE = re.compile(r"(\d{1,30})(?: ?[-–] ?| (?:to|bis) )(\d{1,30})\b")  # noqa: RUF001
 
 NO_NAMES = frozenset(ENGLISH.split()) | NUMBER_OF_MONTH.keys() | NUMBER_OF_SHORT.keys()
 """Words that have no number of their own."""
@@ -77,28 +81,42 @@ def _plain(name: str) -> str:
     return name.translate(TURKISH_I).casefold()
 
 
-def _dates(text: str) -> Iterator[int]:
+def _days_of_months(text: str) -> Iterator[int]:
     """Yield the days of months, in the order of the year."""
     for month in MONTH.finditer(text):
         if day := BEFORE_MONTH.search(text, 0, month.start()) or BEHIND_MONTH.match(text, month.end()):
-            yield DAYS * _number(month) + int(day[1])
+            yield MONTH_APART * _number(month) + int(day[1])
     for found in DAY_IN_DIGITS.finditer(text):
         day_of, month_of = (found["day"], found["month"]) if found["day"] else (found["dotted"], found["of"])
-        yield DAYS * int(month_of) + int(day_of)
+        yield MONTH_APART * int(month_of) + int(day_of)
 
 
-def _days(text: str) -> Iterator[int]:
-    return (NUMBER_OF_DAY[_plain(found[1])] for found in DAY.finditer(text))
+def _weekdays(text: str) -> Iterator[int]:
+    return (NUMBER_OF_WEEKDAY[_plain(found[1])] for found in WEEKDAY.finditer(text))
 
 
 def _years(text: str) -> Iterator[int]:
     return (int(found[0]) for found in YEAR.finditer(text))
 
 
-TIMES: tuple[Callable[[str], Iterator[int]], ...] = (_months, _dates, _days, _years)
+TIMES: tuple[Callable[[str], Iterator[int]], ...] = (_months, _days_of_months, _weekdays, _years)
 
 TEMPORAL = frozenset({"a time", "a frequency", "a duration", "an age"})
 """Answer types that name a time of their own."""
+
+
+QUESTIONS_KEPT = 64
+"""Questions whose names are kept while their sentences are compared."""
+
+OPEN = re.compile(r"\b(?:since|after|before|until|till|from|by|than|seit|nach|vor|bis|ab|als)\b", re.IGNORECASE)
+"""Question that may ask about other times than it names, as "since 2023" does."""
+
+
+class _Asked(NamedTuple):
+    """Numbers that a question names, by the word before them, and its times, in the order of `TIMES`."""
+
+    numbers: Mapping[str, Set[str]]
+    times: Sequence[Set[int]]
 
 
 def names_another(question: str, sentence: str, around: str) -> bool:
@@ -106,26 +124,37 @@ def names_another(question: str, sentence: str, around: str) -> bool:
 
     `around` are the names and headings of its text, which may name the same.
     """
-    if _names_another_number(question, sentence, around):
-        return True
+    asked = _asked(question)
+    return _names_another_number(asked.numbers, sentence, around) or any(
+        _is_another(times, {*of(sentence)}, {*of(around)})
+        for times, of in zip(asked.times, TIMES, strict=False)
+        if times
+    )
+
+
+@lru_cache(QUESTIONS_KEPT)
+def _asked(question: str) -> _Asked:
+    numbers: dict[str, set[str]] = {}
+    for one in _numbered(question):
+        numbers.setdefault(one["word"].casefold(), set()).update(NUMBER.findall(one["numbers"]))
     kind = asked_type(question)
-    times = () if kind and kind.words in TEMPORAL else TIMES
-    return any(_is_another({*of(question)}, {*of(sentence)}, {*of(around)}) for of in times)
+    is_open = (kind and kind.words in TEMPORAL) or OPEN.search(question)
+    return _Asked(numbers, [] if is_open else [{*of(question)} for of in TIMES])
 
 
 def _is_another(asked: Set[int], named: Set[int], around: Set[int]) -> bool:
-    """Return whether other times are named than those asked for. "From 2008 to 2012" may be about 2010."""
-    between = asked and named and min(named) < min(asked) and max(asked) < max(named)
-    return bool(asked and named and not asked & (named | around) and not between)
+    """Return whether other times are named than those asked for. "2008 to 2012" may be about 2010."""
+    if not named or asked & (named | around):
+        return False
+    return not any(min(one) < min(other) and max(other) < max(one) for one, other in ((named, asked), (asked, named)))
 
 
-def _names_another_number(question: str, sentence: str, around: str) -> bool:
-    for asked in _numbered(question):
-        number = asked["number"]
-        if any(_is_same(number, found) for found in NUMBER.findall(f"{sentence} {around}")):
-            continue
-        others = [one for one in _numbered(sentence) if one["word"].casefold() == asked["word"].casefold()]
-        if others and not any(_is_between(number, one["number"], one["last"]) for one in others):
+def _names_another_number(asked: Mapping[str, Set[str]], sentence: str, around: str) -> bool:
+    there = NUMBER.findall(f"{sentence} {around}") if asked else ()
+    for word, numbers in asked.items():
+        named = [one["numbers"] for one in _numbered(sentence) if one["word"].casefold() == word]
+        same = any(_is_same(number, found) for number in numbers for found in there)
+        if named and not same and not any(_is_within(number, each) for number in numbers for each in named):
             return True
     return False
 
@@ -140,5 +169,7 @@ def _is_same(one: str, other: str) -> bool:
     return longer == shorter or longer.startswith(f"{shorter}.")
 
 
-def _is_between(number: str, first: str, last: str | None) -> bool:
-    return bool(last and number.isdecimal() and first.isdecimal() and int(first) <= int(number) <= int(last))
+def _is_within(number: str, named: str) -> bool:
+    """Return whether a number lies in one of the ranges that are named, as 2 in "1 to 3"."""
+    ranges = RANGE.findall(named) if number.isdecimal() else ()
+    return any(int(first) <= int(number) <= int(last) for first, last in ranges)

@@ -24,7 +24,7 @@ from findingaid.query.search.probes import NO_SCORES, probe_scores
 from findingaid.store.sql import both, equals, one_of
 from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
-from findingaid.text.entries import LABELLED, entries
+from findingaid.text.entries import LABELLED, OBJECT, entries
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
 from findingaid.text.structure import Headings, page_at, page_in_words
@@ -251,7 +251,7 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
         before = sentence.text
     for text, (first, last) in named:
         span = (start + first, start + last)
-        closed = not hit.span or hit.text[last - 1] == "}"  # else it may go on beyond its chunk
+        closed = not hit.span or OBJECT.fullmatch(hit.text, first, last)  # else it may go on beyond its chunk
         whole = closed or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
         if whole and LETTERS.search(text) and len(text) <= LONGEST:
             yield _Sentence(hit, text, span, above(span), is_entry=True)

@@ -43,6 +43,12 @@ def test_a_sentence_that_names_another_number_or_time_is_about_that(question: st
         ("What may march in 12 rooms?", "A band may march in 4 rooms."),
         ("Who is the teacher?", "In 2014 it was Bo, in room 4 on Monday."),
         ("What does version 2.1 do?", "Version 2 writes files."),
+        ("What changed between version 1 and version 2?", "Version 2 writes files."),
+        ("What do versions 1 and 2 write?", "Version 2 writes files."),
+        ("Was kosten Zimmer 4, 5 oder 6?", "Zimmer 6 kostet 40 Euro."),
+        ("How did the rent change since 2023?", "In 2024 it rose by 5 %."),
+        ("Who was king between 2008 and 2012?", "In 2010 it was Bo."),
+        ("Was gilt ab Juli?", "Im August sind es neun Euro."),
         ("What is in part 7?", f"Parts 1 to {'9' * 30} are here."),
     ],
 )
@@ -56,8 +62,9 @@ def test_the_names_and_headings_of_a_text_may_name_the_same() -> None:
 
 
 @given(st.text("\u0130I\u0131\u017f aprilAPRILfridayFRIDAYseptmkmontg0123./-", max_size=40))
-def test_any_text_is_compared(text: str) -> None:
-    assert names_another("What did we pay on Friday, 3 April 2024, for room 4?", text, "") in {True, False}
+def test_what_names_the_same_is_never_about_another_whatever_is_beside_it(text: str) -> None:
+    named = "on Friday, 3 April 2024, for room 4"
+    assert not names_another(f"What did we pay {named}?", f"{text} {named}", "")
 
 
 @pytest.mark.parametrize("name", ["apr\u0131l", "APR\u0130L", "fr\u0131day", "FR\u0130DAY"])

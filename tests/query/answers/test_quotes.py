@@ -184,6 +184,7 @@ CUT = {
         "it costs 1",
     ),
     "application/yaml": ("backups: kept for 30 days unless the owner asks for 10 years in all\n", "for 30 days unless"),
+    "application/toml": ("backups = kept as long as the owner of the files says {n} days\n", "of the files says {n}"),
     "text/markdown": ("Backups: kept for 30 days unless the owner asks for 10 years in all\n", "for 30 days unless"),
 }
 
