@@ -64,8 +64,25 @@ def test_a_mail_has_its_fields_and_its_decoded_text(tmp_path: Path) -> None:
         "subject": "Pläne für März",
         "from": "Ada Löwe <ada@example.org>",
         "to": ["Bob <bob@example.org>", "carl@example.org"],
-        "date": "2026-03-02T08:00:00+00:00",
+        "date": "2026-03-02T10:00:00+02:00",
     }
+
+
+@pytest.mark.parametrize(
+    ("sent", "date"),
+    [
+        ("Thu, 31 Dec 2026 23:30:00 -0500", "2026-12-31T23:30:00-05:00"),
+        ("Fri, 01 Jan 2027 00:10:00 +0100", "2027-01-01T00:10:00+01:00"),
+        ("Fri, 01 Jan 2027 00:10:00 -0000", "2027-01-01T00:10:00+00:00"),
+        ("Fri, 01 Jan 2027 00:10:00 GMT", "2027-01-01T00:10:00+00:00"),
+        ("Fri, 31 Dec 9999 23:30:00 -0500", ""),
+    ],
+)
+def test_the_day_of_a_mail_is_the_one_that_it_says(tmp_path: Path, sent: str, date: str) -> None:
+    heads = f"From: ada@example.org\nTo: bob@example.org\nDate: {sent}\nSubject: Herons\n\n"
+    (tmp_path / "a.eml").write_text(f"{heads}The heron stands by the canal.\n")
+
+    assert Files(tmp_path).read("a.eml").metadata.get("date", "") == date
 
 
 @pytest.mark.parametrize(

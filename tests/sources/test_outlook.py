@@ -81,7 +81,7 @@ def test_its_heads_may_be_those_with_which_it_came() -> None:
     found = convert_document("a.msg", outlook({EXCHANGE_ADDRESS: "/O=X/CN=ADA", HEADERS: came, BODY: "Text."}), LIMIT)
 
     assert found
-    assert (found.metadata["from"], found.metadata["date"]) == ("Ada <ada@example.org>", "2026-03-02T08:00:00+00:00")
+    assert (found.metadata["from"], found.metadata["date"]) == ("Ada <ada@example.org>", "2026-03-02T10:00:00+02:00")
 
 
 def test_a_draft_without_a_sender_names_whom_it_is_for() -> None:

@@ -160,11 +160,13 @@ def _header(message: Any, name: str) -> str:
 
 
 def _mail_fields(said: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a mail by which it can be filtered; the date in UTC."""
+    """Return the fields of a mail by which it can be filtered; the date as on the sender's clock."""
     date = ""
     with suppress(ValueError, TypeError, OverflowError):
         sent = parsedate_to_datetime(said["Date"])
-        date = (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+        sent = sent if sent.tzinfo else sent.replace(tzinfo=UTC)
+        sent.astimezone(UTC)  # raises for a time that a filter cannot compare
+        date = sent.isoformat()
     to = [_person(*each) for each in getaddresses([said["To"]]) if any(each)]
     return {"subject": said["Subject"], "from": said["From"], "to": to, "date": date}
 
