@@ -1178,6 +1178,61 @@ def test_what_is_published_while_the_page_is_open_shows(driver: Any, cli: Cli) -
         page.shows("2 texts in 2 passages")
 
 
+def more(page: Page, wanted: int) -> None:
+    """Ask for more results until as many are listed."""
+    while (many := len(page.all("#hits > li"))) < wanted:
+        page.one("#further").click()
+        page.waits(lambda many=many: len(page.all("#hits > li")) > many, "the results do not go on")
+
+
+def test_what_goes_on_after_a_publish_is_not_joined_to_what_was_before(driver: Any, cli: Cli) -> None:
+    for n in range(60):
+        cli.write(f"heron-{n:02}.md", f"# Heron {n}\n\nA heron was here for {n} days.\n")
+        os.utime(cli.folder / "docs" / f"heron-{n:02}.md", (DAY * (360 - n), DAY * (360 - n)))
+    cli.run("index")
+    with served(cli.config) as address:
+        page = Page(driver, address)
+        page.open(q="heron", mode="lexical")
+        more(page, 30)
+        first = page.texts("#hits h3")
+        cli.write("heron.md", "# Heron\n\nHeron, heron, heron.\n")
+        cli.run("index")
+
+        page.one("#further").click()
+        page.shows("another version of the index is published", "A new version of the index was published.")
+        assert page.texts("#hits h3") == first
+        page.one("#newer button").click()
+        page.waits(lambda: page.texts("#hits h3")[:1] == ["Heron"], "what is new is not found")
+        more(page, 61)
+        assert len(set(page.texts("#hits h3"))) == 61
+        assert not page.one("#further").is_displayed()
+
+        page.open()
+        page.shows("61 texts to search, newest first")
+        cli.write("stork.md", "# Stork\n\nIt is new.\n")
+        cli.run("index")
+        page.one("#further").click()
+        page.shows("A new version of the index was published.")
+
+
+def test_a_condition_on_a_long_number_is_not_rounded(page: Page) -> None:
+    page.open()
+    script = """
+    const [conditions, done] = arguments;
+    const fields = new Map([["id", "int64"], ["rating", "double"]]);
+    import("/page/filters.js").then(({ sql }) => done(sql(conditions, fields)));"""
+    conditions = [
+        ["id", "=", " 1234567890123456789"],
+        ["rating", ">=", "4.50"],
+        ["rating", "<=", "5"],
+        ["id", "=", "x'"],
+    ]
+
+    made = page.driver.execute_async_script(script, conditions)
+
+    assert made == "`id` = 1234567890123456789 AND `rating` >= 4.5 AND `rating` <= 5 AND `id` = 'x'''"
+
+
 def test_the_start_lists_what_is_in_the_index_newest_first(driver: Any, cli: Cli) -> None:
     for n in range(23):
         cli.write(f"heron-{n}.md", f"# Heron {n}\n\nIt has been here for {n} days.\n")

@@ -22,7 +22,10 @@ function family(type) {
 const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
 
 function literal(type, value) {
-  if (/(int|float|double)/.test(type)) return Number.isFinite(Number(value)) ? String(Number(value)) : quoted(value);
+  if (family(type) === "number") {
+    if (/^-?\d+$/.test(value.trim())) return value.trim(); // as it is written: a Number rounds a long one
+    return Number.isFinite(Number(value)) ? String(Number(value)) : quoted(value);
+  }
   if (type === "bool") return value === "false" ? "false" : "true";
   if (type === "timestamp") {
     const at = new Date(value);

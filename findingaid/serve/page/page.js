@@ -19,7 +19,6 @@ const LISTED = 20; // artifacts added at a time to the list without a query
 const FETCHED = 40; // hits of a request
 const REQUESTS = 3; // requests for a page of results, whose hits may all be of few artifacts
 const BESIDE = 3; // passages shown beside an answer
-const DEEPEST = 10_000; // last hit that the server pages to
 const AGAIN = 60_000; // milliseconds between requests for the state of the index
 const MODES = { dense: "by meaning", lexical: "by words" };
 const QUESTION =
@@ -33,7 +32,7 @@ let searched = null; // version of the index that was searched
 let stated = null; // displayed state of the index
 let counted = null; // displayed facets
 let newest = []; // artifacts listed without a query
-let found = { hits: [], whole: false, many: 0 }; // hits of this search, whether these are all, and artifacts shown
+let found = { hits: [], next: null, many: 0 }; // hits of this search, the cursor of further ones, and artifacts shown
 let shown = { search: null, artifact: null }; // parts of the URL that the page shows
 let asking = new AbortController(); // current search, which the next one aborts
 let opening = new AbortController();
@@ -121,7 +120,7 @@ async function search(state) {
   byId("results").setAttribute("aria-busy", "false");
   entitle(state.query);
   toggleIndex(false);
-  found = { hits: [], whole: false, many: 0 };
+  found = { hits: [], next: null, many: 0 };
   newest = [];
   if (state.query) {
     byId("found").textContent = "Searching …";
@@ -188,12 +187,10 @@ async function page(state, signal) {
   const shownBefore = found.many;
   try {
     const narrowed = await filters(state);
-    for (let i = 0; i < REQUESTS && !found.whole && grouped(found.hits).length <= shownBefore + PAGE; i++) {
-      const offset = found.hits.length;
-      const k = Math.min(FETCHED, DEEPEST - offset);
-      const input = { query, k, offset, mode, route: route || "flat", explain: true, fresh: true, ...narrowed };
-      const { hits } = await call("search", input, signal);
-      found = { hits: [...found.hits, ...hits], whole: hits.length < k || offset + k >= DEEPEST, many: shownBefore };
+    const input = { query, k: FETCHED, mode, route: route || "flat", explain: true, fresh: true, ...narrowed };
+    for (let i = 0; i < REQUESTS && found.next !== "" && grouped(found.hits).length <= shownBefore + PAGE; i++) {
+      const { hits, next_cursor: next } = await call("search", { ...input, cursor: found.next }, signal);
+      found = { hits: [...found.hits, ...hits], next, many: shownBefore };
     }
     byId("problem").hidden = true;
     list(state, shownBefore);
@@ -212,7 +209,7 @@ function list(state, before) {
   const items = groups.slice(0, before + PAGE).map((group, i) => item(group, words, i + 1));
   found.many = items.length;
   byId("hits").replaceChildren(...items);
-  byId("further").hidden = found.whole && groups.length <= items.length;
+  byId("further").hidden = !found.next && groups.length <= items.length;
   const weak = items.length > 0 && found.hits.every((hit) => hit.weak);
   byId("found").textContent = summaryOf(items.length, weak);
   advise(state, !items.length || weak);
@@ -513,9 +510,10 @@ byId("token").addEventListener("submit", (event) => {
   byId("token").hidden = true;
   begin();
 });
-byId("further").addEventListener("click", () => {
+byId("further").addEventListener("click", async () => {
   if (byId("results").getAttribute("aria-busy") === "true") return;
-  (here().query ? page : browse)(here(), asking.signal);
+  await (here().query ? page : browse)(here(), asking.signal);
+  await follow(); // tells of a version that was published since the first part of the list
 });
 byId("write").addEventListener("click", () => {
   byId("answered-title").focus();
