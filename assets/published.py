@@ -5,7 +5,7 @@ Assets and automation of a team depend on it instead of on the partitions of a r
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -122,14 +122,30 @@ def publications(
     changed = {
         event.asset_key.path[-2]: event for event in changed_publications(aid, context.instance, before, asked, inputs)
     }
-    for corpus in changed:
-        for last in logged_publications(context.instance, aid.corpora[corpus], 1):
-            if last.uri not in {None, aid.store.uri}:
-                context.log.warning(f"{corpus}: {OF_ANOTHER_STORE.format(last.uri, aid.store.uri)}")
+    for corpus in {**reports, **changed}:
+        for shown, uri in _of_other_stores(context.instance, aid, corpus, own=corpus in changed):
+            context.log.warning(f"{shown}: {OF_ANOTHER_STORE.format(uri, aid.store.uri)}")
     return [
         event.with_metadata({**event.metadata, **numbers_of(reports.get(corpus), seconds)})
         for corpus, event in changed.items()
     ]
+
+
+def _of_other_stores(
+    instance: dg.DagsterInstance, aid: FindingAid, corpus: str, *, own: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield each corpus of this name, with its prefix, and the other store that it was of; `own` if also this one.
+
+    Partitions have the name of a corpus without a prefix, so that corpora of one name replace each other's.
+    """
+    ours = asset_key(aid.corpora[corpus], PUBLISHED)
+    for key in instance.get_asset_keys():
+        if key.path[-2:] != ours.path[-2:] or (key == ours and not own):
+            continue
+        event = instance.get_latest_materialization_event(key)
+        found = event.asset_materialization.metadata.get("uri") if event and event.asset_materialization else None
+        if found and found.value != aid.store.uri:
+            yield dg.AssetKey(key.path[:-1]).to_user_string(), str(found.value)
 
 
 def changed_publications(

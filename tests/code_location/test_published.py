@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 import dagster as dg
@@ -382,3 +383,21 @@ def test_a_run_names_the_other_store_whose_corpus_of_the_same_name_it_replaces(
     assert line.startswith(f"docs: what Dagster showed until now was of the store {first}, and this run is of")
     location.cli.write("ledger.md", text_about("the ledger once more"))
     assert warnings() == []
+
+
+def test_a_run_names_the_corpus_with_another_prefix_whose_partitions_it_replaces(
+    location: Location, tmp_path: Path
+) -> None:
+    """Dagster keeps one set of partitions for both, though their assets have keys of their own."""
+    other = tmp_path / "other"
+    (other / "docs").mkdir(parents=True)
+    (other / "docs" / "cellar.md").write_text(text_about("cellar"))
+    text = location.cli.config.read_text()
+    (other / "findingaid.yaml").write_text(f"{text}dagster: {{key_prefix: [staging]}}\n")
+    staging = build_definitions(other / "findingaid.yaml").resolve_job_def("index")
+    assert location.index().success
+    for _ in range(2):
+        run = staging.execute_in_process(instance=location.instance)
+        logged = [e.user_message for e in location.instance.all_logs(run.run_id) if e.level == logging.WARNING]
+        (line,) = logged
+        assert line.startswith(f"docs: what Dagster showed until now was of the store {location.aid.store.uri}, and")
