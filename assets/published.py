@@ -159,6 +159,7 @@ def changed_publications(
 
     `inputs` has, by corpus, the versions of the assets of others that the published records were made from now. Other
     records keep those of their last event, and new ones, as of a run of some artifacts, those of the event before.
+    Records of the same data version as the last event count as unchanged, whatever readers had `before`.
     """
     served = aid.publisher.mark()  # before the contents are read: a later publish changes it
     last = {
@@ -176,9 +177,10 @@ def changed_publications(
         for corpus, now in read_published(aid).items()
         if corpus in due or (now.digest != last[corpus].data_version and (corpus in told or now.records))
     }
+    same = {corpus: now for corpus, now in contents.items() if now.digest == last[corpus].data_version}
     made = {name: _inputs_of(instance, aid.corpora[name], now.digest) for name, now in contents.items()} | newest
     return [
-        publication(instance, aid.corpora[corpus], aid, now, served, before.get(corpus), made[corpus])
+        publication(instance, aid.corpora[corpus], aid, now, served, same.get(corpus, before.get(corpus)), made[corpus])
         for corpus, now in contents.items()
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -401,3 +402,27 @@ def test_a_run_names_the_corpus_with_another_prefix_whose_partitions_it_replaces
         logged = [e.user_message for e in location.instance.all_logs(run.run_id) if e.level == logging.WARNING]
         (line,) = logged
         assert line.startswith(f"docs: what Dagster showed until now was of the store {location.aid.store.uri}, and")
+
+
+def lose_records(location: Location) -> None:
+    shutil.rmtree(location.cli.folder / "index" / "records.lance")
+
+
+@pytest.mark.parametrize(
+    ("change", "index"),
+    [
+        (wipe_records, Location.index),
+        (wipe_records, Location.materialize_published),
+        (lose_records, Location.materialize_published),
+    ],
+)
+def test_an_event_of_the_records_that_dagster_knows_counts_no_changes(
+    location: Location, change: Callable[[Location], None], index: Callable[[Location], dg.ExecuteInProcessResult]
+) -> None:
+    """As after a run that told Dagster of its partitions anew, or rebuilt what was lost."""
+    location.begin()
+    change(location)
+    assert index(location).success
+
+    (_, changes), _ = events(location)
+    assert [changes[count] for count in ("new", "changed", "deleted")] == [0, 0, 0]
