@@ -280,8 +280,9 @@ def latest_evaluation(
 def is_evaluated(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, target: AssetCheckEvaluationTargetMaterializationData | None
 ) -> bool:
-    """Return whether the latest evaluation of a check is of this materialization, or there is none to evaluate."""
-    return target is None or _is_of(_last_evaluated(instance, check), target)
+    """Return whether the latest evaluation of a check is of this materialization, or without one, if there is any."""
+    last = _last_evaluated(instance, check)
+    return _is_of(last, target) if target else last is not None
 
 
 def show_as_evaluated(instance: dg.DagsterInstance, evaluation: dg.AssetCheckEvaluation) -> None:

@@ -112,6 +112,16 @@ def test_a_corpus_that_is_empty_is_told_by_the_run_that_finds_it_so(location: Lo
     (location.cli.folder / "notes" / "note.md").unlink()
     assert location.index().success
     assert told_of_notes(location) == [0]
+    checked = [
+        key for key in location.definitions.resolve_asset_graph().asset_check_keys if "notes" in key.asset_key.path
+    ]
+    storage = location.instance.event_log_storage
+
+    assert location.index().success
+    for key in checked:
+        assert [found.status.value for found in storage.get_asset_check_execution_history(key, limit=5)] == [
+            "SUCCEEDED"
+        ]
 
 
 def test_a_new_corpus_that_a_check_of_another_one_holds_back_is_told_when_it_is_published(location: Location) -> None:
