@@ -7,7 +7,7 @@ from typing import TypeVar
 import dagster as dg
 
 from findingaid.aid import FindingAid
-from findingaid.errors import SourceError
+from findingaid.errors import SourceError, StoreError
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.indexer import Indexer
 from findingaid.indexing.plan import CorpusPlan
@@ -144,8 +144,11 @@ def published_elsewhere(name: str, resource_key: str) -> dg.SensorDefinition:
         aid = opened(context.resources, resource_key)
         if run := run_under_way(context.instance, None, aid):
             return dg.SensorResult(skip_reason=run)
-        served = str(aid.publisher.mark() if aid.store.exists() else None)
-        events = [] if served == context.cursor else changed_publications(aid, context.instance)
+        try:
+            served = str(aid.publisher.mark() if aid.store.exists() else None)
+            events = [] if served == context.cursor else changed_publications(aid, context.instance)
+        except StoreError as error:  # as while the records are lost: the run that rebuilds them reports them
+            return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
         now = [f"{event.asset_key.to_user_string()}: {event.metadata['by'].value}" for event in events]
         reason = "; ".join(now) or "readers see what Dagster knows"
         return dg.SensorResult(asset_events=events, skip_reason=reason, cursor=served)

@@ -281,6 +281,9 @@ def test_lost_records_start_a_run_also_if_another_corpus_is_empty_or_an_artifact
     assert location.index().success
     shutil.rmtree(records)
     assert corpora_of(look(location, sensor=sensor)) == ["docs", "notes"]
+    told = look(location, "before", sensor="published_elsewhere")
+    assert (told.skip_message or "").startswith("table records of")
+    assert told.cursor == "before"
 
     location.cli.write("ledger.md", b"\x00binary")
     assert not location.index().success
