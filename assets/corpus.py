@@ -47,7 +47,7 @@ from findingaid_dagster.assets.upstream import Inputs, input_versions
 from findingaid_dagster.internals.definitions import awaited_assets
 from findingaid_dagster.internals.events import event_pointer, log_asset_events, tag_run
 from findingaid_dagster.internals.partitions import drop_partitions
-from findingaid_dagster.resources import in_one_line, opened
+from findingaid_dagster.resources import in_dagster, in_one_line, opened
 
 NAMED = 20
 """Number of artifact ids in a line of the log."""
@@ -111,10 +111,13 @@ def corpus_assets(
         # Before the source is listed, and for a part that the run does not make, not at all: it may read many events.
         inputs = input_versions(op_context, indexer.corpus, stages or [*indexer.corpus.stages, PUBLISHED])
         with in_one_line(f"{corpus}: "):
-            if stages:
-                done = materialize(op_context, aid, corpus, keys, stages, config, inputs, at_once=not awaited)
-            else:
-                done = index_corpus(op_context, aid, corpus, config, inputs)
+            try:
+                if stages:
+                    done = materialize(op_context, aid, corpus, keys, stages, config, inputs, at_once=not awaited)
+                else:
+                    done = index_corpus(op_context, aid, corpus, config, inputs)
+            except SourceError as error:  # by name, or sensors would take the run for one that was cut short
+                raise fail_run(op_context, corpus, [in_dagster(str(error))]) from None
         visible, failed = done.release.visible, done.failed
         if (publishes or Stage.RECORDS in stages) and not visible and not failed:
             failed = [HELD]  # else the run is green, and its backfill red, as no event of the records is logged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +12,10 @@ import pytest
 from findingaid.indexing.release import ReleaseResult
 from findingaid.indexing.run import Run
 from findingaid_dagster.assets import FAILED_TAG
+from tests.code_location.test_automation import corpora_of, look
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
-from tests.support.location import STAGES, Location, open_location
+from tests.support.location import SETTLED, STAGES, Location, open_location
 
 RAW = dg.AssetKey(["raw", "pages"])
 PUBLISHED = dg.AssetKey(["docs", "published"])
@@ -178,6 +180,26 @@ def test_a_source_that_vanished_fails_the_run_and_loses_nothing(location: Locati
     assert not result.asset_materializations_for_node("digest")
     assert names_in(location) == ["ledger.md", "reader.md", "vector.md", "writer.md"]
     assert [failure.kind for failure in location.aid.status()[0].failed] == ["SourceError"]
+
+
+@pytest.mark.parametrize("by", ["artifact", "bucket"])
+def test_a_run_of_assets_whose_source_is_away_is_failed_by_name_and_leaves_other_corpora_alone(
+    location: Location, by: str
+) -> None:
+    """A sensor starts one run for this source, and none for the others, as it would for a run that was cut short."""
+    (location.cli.folder / "notes").mkdir()
+    (location.cli.folder / "notes" / "note.md").write_text(text_about("notes"))
+    location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": 2}
+    os.utime(location.cli.folder / "notes" / "note.md", (SETTLED, SETTLED))
+    location.begin()
+    location.cli.docs.rename(location.cli.docs.with_name("moved"))
+
+    run = location.materialize(STAGES, "bucket-0-of-2") if by == "bucket" else location.materialize_published()
+
+    assert not run.success
+    assert "docs" in location.instance.get_runs(limit=1)[0].tags[FAILED_TAG]
+    assert corpora_of(look(location, sensor="changed_sources")) == ["docs"]
 
 
 def test_an_emptied_folder_fails_the_run_until_the_launchpad_allows_the_loss(location: Location) -> None:
