@@ -11,7 +11,16 @@ import dagster as dg
 
 from findingaid.aid import FindingAid
 from findingaid.corpus import Corpus
-from findingaid.indexing.checks import FAILURES, LEDGER, ORPHANS, OUTCOME_CHECKS, QUALITY, CheckResult, checks_of
+from findingaid.indexing.checks import (
+    FAILURES,
+    LEDGER,
+    ORPHANS,
+    OUTCOME_CHECKS,
+    QUALITY,
+    CheckResult,
+    check_listed,
+    checks_of,
+)
 from findingaid.indexing.release import ReleaseResult
 from findingaid.model import Outcome
 from findingaid.store import Ledger
@@ -20,7 +29,7 @@ from findingaid_dagster.assets.disclosure import filter_failures, filter_reason
 from findingaid_dagster.assets.keys import asset_key
 from findingaid_dagster.assets.plots import bars, histogram, levels
 from findingaid_dagster.internals.events import check_target, is_evaluated, latest_evaluation, show_as_evaluated
-from findingaid_dagster.resources import opened
+from findingaid_dagster.resources import in_dagster, opened
 
 NAMED = 50
 """Number of failed artifacts that a check lists."""
@@ -79,11 +88,21 @@ def complete_checks(
 ) -> ReleaseResult:
     """Add results for those of these corpora that the run did not check and Dagster shows as not evaluated.
 
-    Another process indexed them, or a run was killed before it had logged its checks.
+    Another process indexed them, or a run was killed before it had logged its checks. Of the others comes only that a
+    source could not be listed, or can be again.
     """
-    unchecked = {*corpora} - {result.corpus for result in release.checks} if release.visible else set()
-    due = sorted(name for name in unchecked if not _are_evaluated(instance, aid.corpora[name]))
-    return replace(release, checks=[*release.checks, *aid.check(due)]) if due else release
+    unchecked = {*corpora} - {result.corpus for result in release.checks}
+    due = {name for name in unchecked if release.visible and not _are_evaluated(instance, aid.corpora[name])}
+    listed = [check_listed(aid.store, name) for name in sorted(unchecked - due)]
+    told = [result for result in listed if not (result.passed and _shows_passed(instance, aid, result))]
+    return replace(release, checks=[*release.checks, *(aid.check(sorted(due)) if due else []), *told])
+
+
+def _shows_passed(instance: dg.DagsterInstance, aid: FindingAid, result: CheckResult) -> bool:
+    """Return whether Dagster shows a check as passed, or as never evaluated."""
+    key = dg.AssetCheckKey(asset_key(aid.corpora[result.corpus], result.check.stage), result.check.name)
+    shown = latest_evaluation(instance, key, None)
+    return shown is None or shown.passed
 
 
 def _are_evaluated(instance: dg.DagsterInstance, of: Corpus) -> bool:
@@ -131,7 +150,7 @@ def _outcome(aid: FindingAid, result: CheckResult) -> dict[str, Any]:
     return {
         "passed": result.passed,
         "severity": severity,
-        "description": "; ".join(result.problems) or None,
+        "description": in_dagster("; ".join(result.problems)) or None,
         "metadata": metadata | dict(_details(aid, result)),
     }
 

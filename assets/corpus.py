@@ -275,6 +275,7 @@ def index_corpus(
                         log_failed(context, indexer, report.failed)
                 case Finished(_, total):
                     if total.error:
+                        log_checks(context, aid, complete_checks(context.instance, aid, release, [corpus]).checks)
                         raise SourceError(total.error)
                     total = filter_report(total, list(plan.artifact_ids), may_quote(aid))
                     before = read_published(aid)

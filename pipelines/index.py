@@ -254,7 +254,7 @@ def _finish(context: dg.OpExecutionContext, plans: dict[str, Any], done: list[An
             for corpus in planned:
                 _tell(context, run.indexer(corpus), plans[corpus], aid.previews, closed.visible)
                 log_failed(context, run.indexer(corpus), reports[corpus].failed)
-            log_checks(context, aid, complete_checks(context.instance, aid, closed, planned).checks)
+            log_checks(context, aid, complete_checks(context.instance, aid, closed, reports).checks)
             inputs = {corpus: plans[corpus].inputs[PUBLISHED] for corpus in whole if closed.visible}
             log_asset_events(context, publications(context, aid, before, reports, inputs=inputs))
         if closed.held:

@@ -29,6 +29,7 @@ from findingaid.store import Ledger, Publisher, Store, upkeep, verify
 from findingaid.store.allocator import return_freed_memory
 from findingaid.store.ledger import OUTCOMES
 from findingaid.store.schemas import PER_ARTIFACT
+from findingaid.store.skipped import SkippedArtifacts
 from findingaid.store.sql import equals, one_of
 from findingaid.store.tables import select_rows
 from findingaid.store.vectors import STREAM
@@ -94,6 +95,7 @@ class CheckResult:
         return f"{self.corpus}: check {self.check.name}: {'; '.join(self.problems) or 'passed'}"
 
 
+LISTED = Check("source_listed", Stage.ARTIFACTS, "The last run could list the source, and accepted it.", blocking=False)
 FAILURES = Check("failures", Stage.ARTIFACTS, "No more than `max_failures` of the artifacts failed.")
 ORPHANS = Check("no_orphans", Stage.SURFACES, "Every row belongs to an artifact in the ledger.")
 SYNOPSES = Check(
@@ -127,7 +129,7 @@ OUTCOME_CHECKS = (SYNOPSES, CLAIMS, NODES)
 TORN = (ORPHANS, LEDGER)
 """Checks that may fail for a moment, while another run has written its records but not yet its ledger rows."""
 
-CHECKS = (FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
+CHECKS = (LISTED, FAILURES, ORPHANS, SYNOPSES, VECTORS, LEDGER, UNIQUE, FINDS, INDEXED)
 """Checks that every corpus has."""
 
 OF_SOME = tuple(check for check in OUTCOME_CHECKS if check not in CHECKS)
@@ -200,6 +202,7 @@ class Checker:
         rows, siblings = (_of(corpus.name, table) for table in (self.rows, self.siblings))
         ledger = self.store.rows("ledger", LEDGER_COLUMNS, equals("corpus", corpus.name))
         found: tuple[tuple[Check, Iterator[str], Mapping[str, int]], ...] = (
+            (LISTED, iter(check_listed(self.store, corpus.name).problems), {}),
             (FAILURES, *self._failures(corpus, ledger)),
             (ORPHANS, self._orphans(corpus, ledger, rows), {"rows checked": len(rows)}),
             (SYNOPSES, *self._written(corpus, ledger, Stage.SYNOPSES)),
@@ -365,6 +368,11 @@ class Checker:
             near = reader.nearest(vector, AMONG, here)
             if text not in {row["text"] for row in reader.rows_of(near, ["text"])}:
                 yield f"the text of record {record_id} of {artifact_id} is not among the {AMONG} it finds"
+
+
+def check_listed(store: Store, corpus: str) -> CheckResult:
+    """Return whether the last run could list the source of a corpus, and did not refuse what it had lost."""
+    return CheckResult(LISTED, corpus, [failure.message for failure in SkippedArtifacts(store).unlisted(corpus)])
 
 
 def measure_quality(corpus: str, of: Quality, searching: SupportsSearch) -> CheckResult:

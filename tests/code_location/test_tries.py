@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -18,8 +19,9 @@ from findingaid_dagster.pipelines import index, sensors, tries
 from findingaid_dagster.pipelines.code_location import build_definitions
 from tests.code_location.test_agreement import backfill_tick, change
 from tests.code_location.test_automation import Ticks, corpora_of, look, store
+from tests.code_location.test_checks import evaluations
 from tests.conftest import Cli, text_about
-from tests.support.location import HOUR_AGO, STAGES, Location, open_location
+from tests.support.location import HOUR_AGO, SETTLED, STAGES, Location, open_location
 
 ENDS = [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE]
 
@@ -187,6 +189,45 @@ def test_each_time_that_a_source_is_away_starts_a_run(location: Location, sensor
             requested.append(corpora_of(found) if found.run_requests else [])
 
     assert requested == [["docs"], [], [], []] * 2
+
+
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+@pytest.mark.parametrize("how", ["away", "refused", "alone"])
+def test_a_source_that_is_away_stays_red_until_it_is_back(location: Location, sensor: str, how: str) -> None:
+    """The runs of other corpora are green meanwhile. Once it is back, a run is started though nothing changed."""
+    docs, away, other = location.cli.docs, location.cli.folder / "away", location.cli.folder / "other"
+    other.mkdir()
+    location.cli.settings["corpora"]["other"] = {"source": {"kind": "files", "root": str(other)}}
+    location.begin()
+    docs.rename(away)
+    if how == "refused":
+        docs.mkdir()
+    job = location.definitions.resolve_implicit_global_asset_job_def()
+    published = [dg.AssetKey(["docs", "published"])]
+    if how == "alone":
+        assert not job.execute_in_process(
+            instance=location.instance, asset_selection=published, raise_on_error=False
+        ).success
+    else:
+        assert not location.index().success
+    (other / "new.md").write_text(text_about("new"))
+    os.utime(other / "new.md", (SETTLED, SETTLED))
+    assert location.index(corpora=["other"]).success
+
+    (found,) = evaluations(location, "source_listed")[:1]
+    assert not found.passed
+    assert ("`allow_loss: true`" if how == "refused" else "no such directory") in found.description
+
+    if how == "refused":
+        docs.rmdir()
+    away.rename(docs)
+    assert corpora_of(look(location, None, sensor)) == ["docs"]
+    if how == "alone":
+        assert job.execute_in_process(instance=location.instance, asset_selection=published).success
+    else:
+        assert location.index(corpora=["docs"]).success
+    assert evaluations(location, "source_listed")[0].passed
+    assert not look(location, None, sensor).run_requests
 
 
 @pytest.mark.parametrize("status", ENDS, ids=["canceled", "failed"])
