@@ -1,6 +1,6 @@
 """Dagster assets of a corpus: `corpus.py` describes and builds those of the stages."""
 
-from findingaid_dagster.assets.checks import complete_checks, corpus_checks, log_checks, table
+from findingaid_dagster.assets.checks import complete_checks, corpus_checks, log_checks, shows_unlisted, table
 from findingaid_dagster.assets.corpus import build_step, corpus_assets, has_artifact_partitions, log_remarks, named
 from findingaid_dagster.assets.disclosure import (
     filter_failures,
@@ -90,6 +90,7 @@ __all__ = [
     "read_published",
     "read_selected",
     "select_artifacts",
+    "shows_unlisted",
     "source",
     "store_tag",
     "sync",

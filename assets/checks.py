@@ -14,6 +14,7 @@ from findingaid.corpus import Corpus
 from findingaid.indexing.checks import (
     FAILURES,
     LEDGER,
+    LISTED,
     ORPHANS,
     OUTCOME_CHECKS,
     QUALITY,
@@ -94,15 +95,14 @@ def complete_checks(
     unchecked = {*corpora} - {result.corpus for result in release.checks}
     due = {name for name in unchecked if release.visible and not _are_evaluated(instance, aid.corpora[name])}
     listed = [check_listed(aid.store, name) for name in sorted(unchecked - due)]
-    told = [result for result in listed if not (result.passed and _shows_passed(instance, aid, result))]
+    told = [x for x in listed if not x.passed or shows_unlisted(instance, aid.corpora[x.corpus])]
     return replace(release, checks=[*release.checks, *(aid.check(sorted(due)) if due else []), *told])
 
 
-def _shows_passed(instance: dg.DagsterInstance, aid: FindingAid, result: CheckResult) -> bool:
-    """Return whether Dagster shows a check as passed, or as never evaluated."""
-    key = dg.AssetCheckKey(asset_key(aid.corpora[result.corpus], result.check.stage), result.check.name)
-    shown = latest_evaluation(instance, key, None)
-    return shown is None or shown.passed
+def shows_unlisted(instance: dg.DagsterInstance, of: Corpus) -> bool:
+    """Return whether Dagster shows that the source of a corpus could not be listed, or that its loss was refused."""
+    shown = latest_evaluation(instance, dg.AssetCheckKey(asset_key(of, LISTED.stage), LISTED.name), None)
+    return shown is not None and not shown.passed
 
 
 def _are_evaluated(instance: dg.DagsterInstance, of: Corpus) -> bool:

@@ -23,6 +23,7 @@ from findingaid_dagster.assets import (
     new_failures,
     observation,
     partitions_of,
+    shows_unlisted,
 )
 from findingaid_dagster.internals.events import ENDED, failed_attempts, latest_event_ids
 from findingaid_dagster.pipelines.stale import (
@@ -162,12 +163,8 @@ def _stale(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> object
     They come with the recipe: another one is tried though the same artifacts are stale.
     """
     plan, indexer = aid.open_run().plan(corpus), aid.indexer(corpus)
-    found = [
-        *stale_artifacts(instance, indexer, plan),
-        left_partitions(instance, aid, indexer, plan),
-        plan.was_unlisted,
-    ]
-    return [indexer.recipe.id, *found] if any(found) else None
+    found = [*stale_artifacts(instance, indexer, plan), left_partitions(instance, aid, indexer, plan)]
+    return [indexer.recipe.id, *found] if any(found) or shows_unlisted(instance, indexer.corpus) else None
 
 
 def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict[str, str] | list[object]:
@@ -185,7 +182,7 @@ def _changes(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> dict
         unseen = [artifact_id for artifact_id in unseen if artifact_id in due]
     unseen += new_failures(instance, indexer, plan.failures)
     gone = [*plan.deleted, *left_partitions(instance, aid, indexer, plan)]
-    if gone or unseen or plan.was_unlisted or len(found) > FEW:
+    if gone or unseen or len(found) > FEW or shows_unlisted(instance, indexer.corpus):
         return [indexer.recipe.id, sorted(found.items()), gone, unseen]
     if not found:
         return {}

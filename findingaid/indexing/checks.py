@@ -95,7 +95,9 @@ class CheckResult:
         return f"{self.corpus}: check {self.check.name}: {'; '.join(self.problems) or 'passed'}"
 
 
-LISTED = Check("source_listed", Stage.ARTIFACTS, "The last run could list the source, and accepted it.", blocking=False)
+LISTED = Check(
+    "source_listed", Stage.ARTIFACTS, "The last whole run could list the source, and accepted it.", blocking=False
+)
 FAILURES = Check("failures", Stage.ARTIFACTS, "No more than `max_failures` of the artifacts failed.")
 ORPHANS = Check("no_orphans", Stage.SURFACES, "Every row belongs to an artifact in the ledger.")
 SYNOPSES = Check(
@@ -371,7 +373,7 @@ class Checker:
 
 
 def check_listed(store: Store, corpus: str) -> CheckResult:
-    """Return whether the last run could list the source of a corpus, and did not refuse what it had lost."""
+    """Return whether the last whole run could list the source of a corpus, and did not refuse what it had lost."""
     return CheckResult(LISTED, corpus, [failure.message for failure in SkippedArtifacts(store).unlisted(corpus)])
 
 

@@ -88,11 +88,6 @@ class CorpusPlan:
         return {x.artifact_id for x in self.stale} | {x.artifact_id for x in self.failures} | {*self.deleted}
 
     @property
-    def was_unlisted(self) -> bool:
-        """Whether the run before could not list the source, or refused its loss."""
-        return "" in self.forgotten
-
-    @property
     def writes(self) -> bool:
         """Whether a run of this plan writes to the store, unless all stale artifacts turn out to be current."""
         waiting = any(failure.retry_in != NEVER for failure in self.waiting)

@@ -230,6 +230,34 @@ def test_a_source_that_is_away_stays_red_until_it_is_back(location: Location, se
     assert not look(location, None, sensor).run_requests
 
 
+@pytest.mark.parametrize("sensor", ["changed_sources", "observe_sources"])
+def test_a_source_that_the_command_line_found_back_starts_a_run_that_says_so(location: Location, sensor: str) -> None:
+    location.begin()
+    away = location.cli.docs.rename(location.cli.folder / "away")
+    assert not location.index().success
+    away.rename(location.cli.docs)
+    assert location.cli.run("index").exit_code == 0
+
+    assert corpora_of(look(location, None, sensor)) == ["docs"]
+    assert location.index().success
+    assert evaluations(location, "source_listed")[0].passed
+    assert not look(location, None, sensor).run_requests
+
+
+def test_a_run_that_refused_to_skip_most_files_is_not_started_again(location: Location) -> None:
+    """The failed check of the run is no other finding than what the run was for."""
+    location.cli.settings["corpora"]["docs"]["source"]["unreadable"] = "skip"
+    location.begin()
+    for name in ("ledger.md", "reader.md", "vector.md"):
+        location.cli.write(name, b"\x00binary")
+    location.settle()
+    (request,) = (found := look(location, sensor="changed_sources")).run_requests or ()
+    assert not location.index(tags=dict(request.tags), corpora=["docs"]).success
+    assert not evaluations(location, "source_listed")[0].passed
+
+    assert not look(location, found.cursor, "changed_sources").run_requests
+
+
 @pytest.mark.parametrize("status", ENDS, ids=["canceled", "failed"])
 def test_what_automation_requested_and_no_run_tried_starts_a_run_of_the_job(
     location: Location, status: dg.DagsterRunStatus
@@ -264,7 +292,7 @@ def test_what_automation_requested_and_no_run_tried_starts_a_run_of_the_job(
     location.end_runs(found.run_requests)
     assert "tried it: see that run" in (look(location, found.cursor).skip_message or "")
     assert location.index(corpora=["docs"]).success
-    assert not look(location, found.cursor).run_requests
+    assert not look(location, found.cursor, "changed_sources").run_requests
     assert location.all_fresh()
 
 
