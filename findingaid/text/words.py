@@ -90,6 +90,21 @@ DATE_IN_DIGITS = re.compile(
 MONTH_OR_VERB = "May"
 """Month that is a stop word without its capital, and at the beginning of a sentence."""
 
+IRREGULAR_FORMS = """
+become became; begin began begun; break broke broken; bring brought; build built; buy bought; catch caught;
+choose chose chosen; come came; draw drew drawn; drive drove driven; fall fell fallen; feel felt; find found;
+fly flew flown; forget forgot forgotten; get got gotten; give gave given; grow grew grown; hang hung; hear heard;
+hide hid hidden; hold held; keep kept; know knew known; lead led; leave left; lend lent; lose lost; make made;
+mean meant; meet met; pay paid; ride rode ridden; ring rang rung; rise rose risen; run ran; say said; sell sold;
+send sent; shake shook shaken; sing sang sung; sink sank sunk; sit sat; sleep slept; speak spoke spoken; spend spent;
+steal stole stolen; stick stuck; swear swore sworn; swim swam swum; take took taken; teach taught; tell told;
+think thought; throw threw thrown; understand understood; wake woke woken; wear wore worn; win won;
+withdraw withdrew withdrawn; write wrote written; child children; foot feet; man men; tooth teeth; woman women
+"""
+"""English words with their irregular forms, of which a stemmer does not know that they are forms of one word."""
+
+IRREGULAR = {form: base for base, *forms in map(str.split, IRREGULAR_FORMS.split(";")) for form in forms}
+
 OPERATORS = frozenset({"AND", "OR", "NOT"})
 STEMS_KEPT = 1 << 16
 
@@ -195,6 +210,8 @@ def stem(word: str, lexical: Lexical) -> str:
     plain = word.casefold()
     if lexical.language == "English" or not plain.isalpha():
         plain = folded(plain)  # the other stemmers know endings with their accents only
+    if lexical.language == "English" and lexical.stem:
+        plain = IRREGULAR.get(plain, plain)
     return folded(lexical.stemmed(plain)) if plain.isalpha() else plain
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from findingaid.text.analyzer import Language, Lexical
-from findingaid.text.words import in_language_of, salient
+from findingaid.text.words import in_language_of, salient, stems
 
 
 @pytest.mark.parametrize("configured", ["English", "German"])
@@ -43,3 +43,13 @@ def test_a_language_is_named_only_if_it_is_clear() -> None:
 def test_the_month_of_may_is_a_word_of_a_question_and_the_verb_is_none() -> None:
     assert list(salient("What was the revenue in May?")) == ["revenu", "may"]
     assert list(salient("May a member leave, and may I ask the board?")) == ["member", "leav", "ask", "board"]
+
+
+@pytest.mark.parametrize(
+    ("words", "others"),
+    [("leave leaves", "left"), ("rise rising", "rose risen"), ("children", "child"), ("sends", "sent")],
+)
+def test_irregular_forms_are_forms_of_one_word_in_english(words: str, others: str) -> None:
+    assert stems([words]) == stems([others])
+    assert stems([words], Lexical("German")) != stems([others], Lexical("German"))
+    assert stems([words], Lexical(stem=False)) != stems([others], Lexical(stem=False))
