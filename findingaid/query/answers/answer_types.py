@@ -79,6 +79,9 @@ REASON = _words(
     "|lest|le(?:d|ads?) to|result(?:s|ed|ing)?|why|allows?|means?|by"
     "|weil|da|denn|wegen|aufgrund|damit|deshalb|daher|darum|dadurch|durch|sonst|um|gr(?:und|ünde)|ursachen?"
 )
+CIRCUMSTANCE = _words("after|until|till|once|if|unless|as long as|nach(?:dem)?|bis|wenn|sobald|solange|obwohl|although")
+"""Words that say under which circumstance something was so, which may be the reason."""
+
 PLACE = _words(
     "in|at|on|under|behind|beside|near|from|to|into|inside|within|outside|between|above|below|over|along|across|through"
     "|next to|around|against|towards?|here|home"
@@ -121,10 +124,30 @@ def _states_time(past: re.Pattern[str]) -> Callable[[str, str], float]:
     return states
 
 
+COUNTED = re.compile(
+    r"\b(?:how many|(?P<german>wie ?viele[nr]?)) (?:of the |der )?(?P<what>\w+(?: \w+)?)", re.IGNORECASE
+)
+"""Question for a number, with what is counted."""
+
+COUNTS = 5
+"""Words from a number on among which is what it counts, as in "17 of the active members"."""
+
+LINKS = frozenset({"is", "are", "was", "were", "=", "sind", "waren"})
+"""Words between what is counted and its number. So does a word with a colon: "members: 17"."""
+
+
 def _states_quantity(question: str, sentence: str) -> float:
-    plain = DATE.sub("", sentence)
+    words = DATE.sub("", sentence).casefold().split()
     known = set(question.casefold().split())
-    return float(any(found not in known and QUANTITY.search(found) for found in plain.casefold().split()))
+    numbers = [at for at, word in enumerate(words) if word not in known and QUANTITY.search(word)]
+    if not numbers or not (asked := COUNTED.search(question)):
+        return float(bool(numbers))
+    lexical = Lexical(language="German") if asked["german"] else Lexical()
+    near = [" ".join(words[at : at + COUNTS]) for at in numbers]
+    near += [
+        " ".join(words[max(0, at - 2) : at]) for at in numbers if words[at - 1].endswith(":") or words[at - 1] in LINKS
+    ]
+    return 1.0 if stems(near, lexical) & stems(salient_words(asked["what"], lexical), lexical) else 0.5
 
 
 def _states_duration(_: str, sentence: str) -> float:
@@ -146,6 +169,10 @@ def _states_german_person(question: str, sentence: str) -> float:
         if any(not stems([found]) <= known for found in pattern.findall(sentence)):
             return share
     return 0.0
+
+
+def _states_reason(_: str, sentence: str) -> float:
+    return 1.0 if REASON.search(sentence) else 0.5 * bool(CIRCUMSTANCE.search(sentence))
 
 
 def _has(pattern: re.Pattern[str]) -> Callable[[str, str], float]:
@@ -218,9 +245,13 @@ TYPES = (
             r"|^(?:warum|wieso|weshalb|wodurch)\b|^aus welche[mn] gr(?:und|ünden)\b",
             re.IGNORECASE,
         ),
-        _has(REASON),
+        _states_reason,
     ),
 )
+
+
+MARK = re.compile(r"^\(?\d{1,3}[.)]\s+")
+"""Number of a paragraph or an item at the beginning of a sentence."""
 
 
 def asked_type(question: str) -> AnswerType | None:
@@ -231,4 +262,4 @@ def asked_type(question: str) -> AnswerType | None:
 def stated(question: str, sentence: str) -> float:
     """Return how far a sentence states what a question asks for, from 0 to 1; 1 for a question without a type."""
     kind = asked_type(question)
-    return kind.stated(question, sentence) if kind else 1.0
+    return kind.stated(question, MARK.sub("", sentence)) if kind else 1.0

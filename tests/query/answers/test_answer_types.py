@@ -67,3 +67,27 @@ def test_what_the_question_says_itself_is_no_answer() -> None:
     assert stated("What happened in 2011, and when was it?", "It was in 2011.") == 0
     assert stated("How many of the 12 rooms are free?", "There are 12 rooms.") == 0
     assert stated("Who told Anders Holm?", "It was told to Anders Holm.") == 0
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["There are 42 active members.", "members: 42", "The number of members is 42.", "Only forty are members."],
+)
+def test_a_number_of_something_else_says_less_than_one_of_what_is_counted(sentence: str) -> None:
+    question = "How many members does the club have?"
+
+    assert stated(question, sentence) == 1
+    assert stated(question, "Every adult member works ten hours a year.") == 0.5
+    assert stated("Wie viele Mitglieder hat der Verein?", "Er hat derzeit 42 Mitglieder.") == 1
+
+
+def test_the_number_of_a_paragraph_is_no_quantity() -> None:
+    assert stated("What is the fee?", "(1) The fee is set by the assembly.") == 0
+    assert stated("What is the fee?", "(1) The fee is 20 euros.") == 1
+
+
+@pytest.mark.parametrize(
+    "sentence", ["It was given up after two attacks.", "It is postponed until the grant is confirmed."]
+)
+def test_a_circumstance_may_be_the_reason(sentence: str) -> None:
+    assert stated("Why was it given up?", sentence) == 0.5
