@@ -16,7 +16,7 @@ from findingaid.claims.model import Evidence, claim_id
 from findingaid.embedding.validation import require_shape
 from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Artifact, Fresh, Hit
-from findingaid.query.answers.answer_types import stated
+from findingaid.query.answers.answer_types import asked_type, stated
 from findingaid.query.answers.other_names import names_another
 from findingaid.query.answers.relevance import OF_SENTENCE, Measured, estimate_relevance
 from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 EMBEDDED = 64
 """Maximum number of sentences that are embedded for a question: those with most of its words."""
+
+LABEL_END = re.compile(r"[:;] ")
+"""Sign after the label or the value of an entry. A capital after it is one of a name, not that of a sentence."""
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 """Beginning of a date in ISO 8601 format, as a mail and front matter have it."""
@@ -103,14 +106,23 @@ class Quote:
 
 
 class _Sentence(NamedTuple):
-    """Sentence or entry of a hit, its span in the artifact, the headings above, and the sentence that it continues."""
+    """Sentence or entry of a hit, its span in the artifact, the headings above, and the sentence that it continues.
+
+    `asked` is the question of the text that it answers, as in a list of frequent questions; "" if it answers none.
+    """
 
     hit: Hit
     text: str
     span: Span
     headings: Sequence[str]
     before: str = ""
+    asked: str = ""
     is_entry: bool = False
+
+    @property
+    def statement(self) -> str:
+        """The sentence with the question that it answers."""
+        return f"{self.asked} {self.text}" if self.asked else self.text
 
 
 def find_quotes(
@@ -168,13 +180,24 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
     of_passages = {i: of_heads[i] | found_stems(frozenset(terms), text, lexical) for i, text in of_hits.items()}
     measured = []
     for sentence in sentences:
-        own, record_id = stems([sentence.text], lexical) & terms, sentence.hit.record_id
+        own, record_id = stems([sentence.statement], lexical) & terms, sentence.hit.record_id
         context = own | (stems([_around(sentence), sentence.before], lexical) & terms)
         shares = (len(words) / len(terms) for words in (own, context, of_passages[record_id]))
         covered, in_context, in_passage = shares
         whole = sentence.is_entry and covered == 1 and len(terms) > 1
-        measured.append(Measured(covered, None, stated(query, sentence.text), in_context, in_passage, whole))
+        measured.append(
+            Measured(covered, None, _stated(query, sentence, terms, lexical), in_context, in_passage, whole)
+        )
     return measured
+
+
+def _stated(query: str, sentence: _Sentence, terms: Collection[str], lexical: Lexical) -> float:
+    """Return how far a sentence states what the query asks for, or answers the same question in its text."""
+    plain = [sentence.text, LABEL_END.sub(" ", sentence.text)] if sentence.is_entry else [sentence.text]
+    share = max(stated(query, text) for text in plain)
+    if sentence.asked and asked_type(query) in (None, asked_type(sentence.asked)):
+        share = max(share, len(stems([sentence.asked], lexical).intersection(terms)) / len(terms))
+    return share
 
 
 def _around(sentence: _Sentence) -> str:
@@ -240,15 +263,20 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
     start = hit.span[0] if hit.span else 0
     named = [*entries(hit.text, media_type(metadata), raw[:start])]
     begins = [begin for _, (begin, _) in named]
-    before = ""
+    before = asked = ""
     for sentence in sentences_of(hit.text, metadata):
         span = (start + sentence.span[0], start + sentence.span[1])
+        if sentence.first and not before.endswith("?"):
+            asked = ""
         whole = ENDS.search(sentence.text) or not hit.span or _is_end_of_line(raw, span[1])
         first, last = (bisect_left(begins, at) for at in sentence.span)
         several = last - first > 1  # the settings of a file, as one paragraph
         if whole and not several and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
-            yield _Sentence(hit, sentence.text, span, above(span), "" if sentence.first else before)
+            continued = "" if sentence.first else before
+            question = asked or next((heading for heading in above(span)[-1:] if heading.endswith("?")), "")
+            yield _Sentence(hit, sentence.text, span, above(span), continued, question)
         before = sentence.text
+        asked = before if before.endswith("?") else asked
     for text, (first, last) in named:
         span = (start + first, start + last)
         closed = not hit.span or OBJECT.fullmatch(hit.text, first, last)  # else it may go on beyond its chunk
@@ -259,7 +287,7 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
 
 def _is_begin_of_line(raw: str, at: int) -> bool:
     """Return whether a line of a text begins at a place, but for blanks. The chunk of a hit may begin within one."""
-    return raw[max(0, at - BLANKS) : at].rstrip(" \t")[-1:] in "\r\n"
+    return raw[max(0, at - BLANKS) : at].rstrip(" \t-*+")[-1:] in "\r\n"
 
 
 def _is_end_of_line(raw: str, at: int) -> bool:
@@ -315,7 +343,7 @@ def _measure_meaning(
     asked = asked / (np.linalg.norm(asked) or 1)
     of_records = dict(zip(versions, (unit(records["vector"].combine_chunks()) @ asked).tolist(), strict=True))
     vectors = require_shape(
-        searcher.embedder.embed([sentence.text for sentence in sentences]), len(sentences), len(asked)
+        searcher.embedder.embed([sentence.statement for sentence in sentences]), len(sentences), len(asked)
     )
     cosines = np.nan_to_num((vectors @ asked) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9))
     return versions, [

@@ -389,3 +389,34 @@ def test_a_row_with_a_rare_name_and_all_words_of_the_question_answers(make: Call
     ]
     assert answer.confidence == "medium"
     assert not aid.answer("When was the Albatros built?").sentences
+
+
+FAQ = {
+    "one paragraph": "**Can I bring my dog?** {}\n\n**How long does it take until I can row alone?** {}\n",
+    "lines": "**Can I bring my dog?**\n{}\n\n**How long does it take until I can row alone?**\n{}\n",
+    "paragraphs": "Can I bring my dog?\n\n{}\n\nHow long does it take until I can row alone?\n\n{}\n",
+    "headings": "## Can I bring my dog?\n{}\n\n## How long does it take until I can row alone?\n{}\n",
+}
+
+
+@pytest.mark.parametrize("form", FAQ)
+def test_the_answer_to_the_same_question_in_a_text_answers_it(make: Callable[..., FindingAid], form: str) -> None:
+    """It has no word of the question itself, and may say how long in other units than those of time."""
+    pairs = FAQ[form].format("Yes, on a lead.", "About twelve outings.")
+    aid = make({"faq.md": f"# Questions\n\n{pairs}", "birds.md": TEXTS["birds.md"]})
+
+    assert [quote.text for quote in aid.answer("May I bring my dog?").quotes] == ["Yes, on a lead."]
+    assert [quote.text for quote in aid.answer("How long does it take until I can row alone?").quotes] == [
+        "About twelve outings."
+    ]
+    assert not aid.answer("When may I bring my dog?").quotes, "another question about the same"
+
+
+def test_a_task_of_a_chunk_and_a_name_in_a_row_are_quoted(make: Callable[..., FindingAid]) -> None:
+    tasks = "# Tasks\n\n- [ ] English version of the page on membership (Silke)\n- [x] Photos of the regatta (Ole)\n"
+    boats = "name,built,maker\nNordwind,2018,Empacher\nMoewe,2012,WinTech\n"
+    source = MemorySource({"tasks.md": tasks, "boats.csv": boats}, {"boats.csv": {"media_type": "text/csv"}})
+    aid = make({}, source=source)
+
+    assert aid.answer("Who makes the English version of the page on membership?").quotes[0].text.endswith("(Silke)")
+    assert aid.answer("Who built the Nordwind?").quotes[0].text == "name: Nordwind; built: 2018; maker: Empacher"
