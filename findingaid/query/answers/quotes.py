@@ -276,7 +276,7 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
             question = asked or next((heading for heading in above(span)[-1:] if heading.endswith("?")), "")
             yield _Sentence(hit, sentence.text, span, above(span), continued, question)
         before = sentence.text
-        asked = before if before.endswith("?") else asked
+        asked = before if before.endswith("?") and len(before) <= LONGEST else asked
     for text, (first, last) in named:
         span = (start + first, start + last)
         closed = not hit.span or OBJECT.fullmatch(hit.text, first, last)  # else it may go on beyond its chunk
