@@ -174,13 +174,13 @@ class _Storage(NamedTuple):
             for kind, name in RECIPIENT_TYPES.items()
         }
         dates = [int.from_bytes(self._fixed(number), "little") for number in DATES]
-        date = ""
+        date = str(came["Date"] or "")  # as on the sender's clock, while a property has no zone
         with suppress(StopIteration, OverflowError):
-            date = format_datetime(EPOCH + timedelta(microseconds=next(filter(None, dates)) // 10))
+            date = date or format_datetime(EPOCH + timedelta(microseconds=next(filter(None, dates)) // 10))
         return {
             "From": self._person(SENDER) or self._person(BEHALF) or str(came["From"] or ""),
             **found,
-            "Date": date or str(came["Date"] or ""),
+            "Date": date,
             "Subject": self.text(SUBJECT),
         }
 

@@ -84,6 +84,16 @@ def test_its_heads_may_be_those_with_which_it_came() -> None:
     assert (found.metadata["from"], found.metadata["date"]) == ("Ada <ada@example.org>", "2026-03-02T10:00:00+02:00")
 
 
+def test_its_date_is_as_on_the_clock_of_its_sender() -> None:
+    said = {SENDER: "Ada", SENT: datetime(2026, 3, 2, 7, 30, tzinfo=UTC), BODY: "Text."}
+    came = "Date: Sun, 01 Mar 2026 23:30:00 -0800\r\n"
+
+    found = convert_document("a.msg", outlook({**said, HEADERS: came}), LIMIT)
+
+    assert found
+    assert found.metadata["date"] == "2026-03-01T23:30:00-08:00"
+
+
 def test_a_draft_without_a_sender_names_whom_it_is_for() -> None:
     found = convert_document("a.msg", outlook({SUBJECT: "Plan", BODY: "Text."}, ("Bob bob@example.org",)), LIMIT)
 

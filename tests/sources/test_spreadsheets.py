@@ -80,6 +80,8 @@ def test_the_place_is_told_by_search_servers_and_citations(cli: Cli) -> None:
         (datetime(2026, 3, 1, 14, 30).date(), "2026-03-01"),
         (time(9, 5), "09:05"),
         (timedelta(hours=25, minutes=5), "25:05"),
+        (timedelta(hours=-1, minutes=-30), "-1:30"),
+        (timedelta(seconds=-30), "-0:00:30"),
         (" two\nlines\f", "two lines"),
     ],
 )
