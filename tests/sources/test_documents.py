@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import docx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,6 +177,44 @@ def test_a_page_may_leave_open_what_html_lets_it(read: Callable[..., Artifact]) 
     artifact = read("a.html", b"<h1>Head</h1>" + b"<p>A paragraph." * 5000)
 
     assert str(artifact.raw).startswith("# Head\n\nA paragraph.\n\nA paragraph.")
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.epub"])
+@pytest.mark.parametrize("tag", ["a", "a href='#x'", "b", "sup"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "one{} {}two",
+        "{}one {}two",
+        "one{} two{}",
+        "one{}&#160;{}two",
+        "{}one\n{}two",
+        "{}one<br/>{}two",
+        "one{}<br/>two{}",
+    ],
+)
+def test_a_space_at_the_edge_of_marked_words_stays(
+    read: Callable[..., Artifact], name: str, tag: str, words: str
+) -> None:
+    page = f"<html><body><p>{words.format(f'<{tag}>', f'</{tag.split()[0]}>')}</p></body></html>"
+
+    text = str(read(name, epub(page) if name == "a.epub" else page.encode()).raw)
+
+    assert re.search(r"one\W*?\s+\W*two", text.replace("(#x)", "")), text
+
+
+@pytest.mark.parametrize("style", ["bold", "superscript"])
+@pytest.mark.parametrize("space", [" ", "\t", "\N{NO-BREAK SPACE}", "\n"])
+def test_a_space_of_another_look_stays_between_words_of_a_word_document(
+    read: Callable[..., Artifact], style: str, space: str
+) -> None:
+    made = docx.Document()
+    paragraph = made.add_paragraph("one")
+    setattr(paragraph.add_run(space).font, style, True)
+    paragraph.add_run("two")
+    made.save(file := io.BytesIO())
+
+    assert re.fullmatch(r"one\s+two", str(read("a.docx", file.getvalue()).raw))
 
 
 XML = '<?xml version="1.0" encoding="utf-8"?>\n'

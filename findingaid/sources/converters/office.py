@@ -14,6 +14,7 @@ from findingaid.sources.converters.marks import escape_cell, escape_tags
 from findingaid.sources.converters.office_parts import make_readable, parsed_part
 from findingaid.sources.converters.pdf import page_text
 from findingaid.sources.converters.tables import is_header
+from findingaid.sources.converters.web import as_bytes, free_spaces
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
 from findingaid.text.structure import PAGE_BREAK
@@ -34,7 +35,7 @@ def convert_word(payload: bytes, max_bytes: int, convert_inserted: ConvertInsert
     with unpacked(payload, max_bytes) as archive:
         made = make_readable(archive)
     said = core_properties(made.payload)
-    text = to_markdown("DocxConverter", made.payload, ".docx", style_map=TITLE_STYLE)[0]
+    text = to_markdown(_pages(), made.payload, ".docx", style_map=TITLE_STYLE)[0]
     for word, (name, content) in made.chunks.items():
         text = text.replace(word, _chunk(name, content, max_bytes, made.notes, convert_inserted))
     return Converted(text, said, made.left_out(text + "".join(made.chunks)))
@@ -64,6 +65,24 @@ def convert_slides(payload: bytes, max_bytes: int) -> Converted:
     scanned = sum(bool(slide) and not has_words(slide) for slide in slides)
     notes = [*made.left_out(text), *left_out_notes({"slides without text, only images": scanned})]
     return Converted(PAGE_BREAK.join(map(page_text, slides)), said | {"n_pages": len(slides)}, notes)
+
+
+def _pages() -> Any:
+    """Return a converter of Word documents that keeps the spaces at the edges of marked words."""
+    import markitdown
+    from lxml import html
+
+    class Page(markitdown.converters.HtmlConverter):
+        def convert_string(self, html_content: str, **options: Any) -> Any:
+            parser = html.HTMLParser(huge_tree=True)
+            root = html.fragment_fromstring(html_content, create_parent="body", parser=parser)
+            free_spaces(root)
+            return super().convert_string(as_bytes(root).decode(), **options)
+
+    converters: Any = markitdown.converters
+    made = converters.DocxConverter()
+    made._html_converter = Page()
+    return made
 
 
 def _slides() -> Any:

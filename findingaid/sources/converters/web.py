@@ -78,6 +78,9 @@ KINDS = {
 LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([a-z-]+)")
 INTEGER = re.compile(r"\s*(-?[0-9]{1,9})")
 
+MARKED = ("a", "b", "code", "del", "em", "i", "kbd", "s", "samp", "strong", "sub", "sup", "u")
+"""Elements around which the converter writes signs; it drops a break at their edges, and those without words."""
+
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 ROWS = "./tr | ./thead/tr | ./tbody/tr | ./tfoot/tr"
@@ -161,8 +164,53 @@ def page_tree(text: str, is_xml: bool = False) -> Any | None:
     return root
 
 
+def free_spaces(root: Any) -> None:
+    """Put spaces and breaks at the edges of marked words outside, where the converter keeps them between words."""
+    for element in reversed(list(root.iter(*MARKED))):  # inner ones first
+        has_words = element.text_content().strip() or element.xpath(".//img | .//input")
+        if has_words:
+            _free_leading(element)
+            _free_trailing(element)
+        if not has_words or (element.tag == "a" and not element.get("href")):
+            element.tag = "span"
+
+
+def _free_leading(element: Any) -> None:
+    while True:
+        text = element.text or ""
+        words = text.lstrip()
+        before, parent = element.getprevious(), element.getparent()
+        if before is None:
+            parent.text = (parent.text or "") + text[: len(text) - len(words)]
+        else:
+            before.tail = (before.tail or "") + text[: len(text) - len(words)]
+        element.text = words
+        line = next(element.iterchildren(), None)
+        if words or line is None or line.tag != "br":
+            return
+        element.text, line.tail = line.tail, None
+        element.addprevious(line)
+
+
+def _free_trailing(element: Any) -> None:
+    while True:
+        last = next(element.iterchildren(reversed=True), None)
+        text = (element.text if last is None else last.tail) or ""
+        words = text.rstrip()
+        element.tail = text[len(words) :] + (element.tail or "")
+        if last is None:
+            element.text = words
+            return
+        last.tail = words
+        if words or last.tag != "br":
+            return
+        behind, element.tail, last.tail = element.tail, None, None
+        element.addnext(last)
+        last.tail = behind
+
+
 def _parsed(text: str, is_xml: bool = False) -> Any | None:
-    """Return the tree of a page, in which no number runs into the one before it; None without any element."""
+    """Return the tree of a page, in which no number or word runs into the one before it; None without any element."""
     from lxml import etree, html
 
     if is_xml or XHTML.match(text):
@@ -182,6 +230,7 @@ def _parsed(text: str, is_xml: bool = False) -> Any | None:
     for path, escape in SIGNS.items():
         for found in root.xpath(path):
             setattr(found.getparent(), "tail" if found.is_tail else "text", escape(found))
+    free_spaces(root)
     return root
 
 
