@@ -69,6 +69,13 @@ def test_no_pattern_takes_twice_the_time_for_each_character_more() -> None:
     subprocess.run([sys.executable, "-c", EVERY], check=True, timeout=60)
 
 
+BREAKS = "from findingaid.sources.converters.web import page_tree; page_tree('<p>' + 'a<br>' * 60_000)"
+
+
+def test_a_page_of_many_line_breaks_is_read_soon() -> None:
+    subprocess.run([sys.executable, "-c", BREAKS], check=True, timeout=60)
+
+
 BLANKS = " " * 10**6
 
 

@@ -45,7 +45,6 @@ NOT_IN_CODE = (
 SIGNS = {
     f"//text()[contains(., '<') and {NOT_IN_CODE}]": escape_tags,
     f"//text()[starts-with(normalize-space(.), '#') and {NOT_IN_CODE}]": escape_heading,
-    f"//br/following-sibling::node()[1][self::text() and {NOT_IN_CODE}]": escape_line,
     "//text()[contains(., '|') and (ancestor::td or ancestor::th)]": escape_cell,
 }
 """Texts that may have signs of Markdown, as paths, and how these are escaped. Code has tags as they are."""
@@ -230,6 +229,8 @@ def _parsed(text: str, is_xml: bool = False) -> Any | None:
     for path, escape in SIGNS.items():
         for found in root.xpath(path):
             setattr(found.getparent(), "tail" if found.is_tail else "text", escape(found))
+    for line in root.xpath(f"//br[{NOT_IN_CODE}]"):  # a path to what follows each takes quadratic time
+        line.tail = escape_line(line.tail or "")
     free_spaces(root)
     return root
 
