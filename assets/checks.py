@@ -89,8 +89,8 @@ def complete_checks(
 ) -> ReleaseResult:
     """Add results for those of these corpora that the run did not check and Dagster shows as not evaluated.
 
-    Another process indexed them, or a run was killed before it had logged its checks. Of the others comes only that a
-    source could not be listed, or can be again.
+    Another process indexed them, or a run was killed before it had logged its checks. For the others, add
+    only that their source could not be listed, or that it can be again.
     """
     unchecked = {*corpora} - {result.corpus for result in release.checks}
     due = {name for name in unchecked if release.visible and not _are_evaluated(instance, aid.corpora[name])}

@@ -5,7 +5,7 @@ Assets and automation of a team depend on it instead of on the partitions of a r
 """
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -122,9 +122,8 @@ def publications(
     changed = {
         event.asset_key.path[-2]: event for event in changed_publications(aid, context.instance, before, asked, inputs)
     }
-    for corpus in {**reports, **changed}:
-        for shown, uri in _of_other_stores(context.instance, aid, corpus, own=corpus in changed):
-            context.log.warning(f"{shown}: {OF_ANOTHER_STORE.format(uri, aid.store.uri)}")
+    for shown, uri in _of_other_stores(context.instance, aid, {**reports, **changed}, changed):
+        context.log.warning(f"{shown}: {OF_ANOTHER_STORE.format(uri, aid.store.uri)}")
     return [
         event.with_metadata({**event.metadata, **numbers_of(reports.get(corpus), seconds)})
         for corpus, event in changed.items()
@@ -132,15 +131,18 @@ def publications(
 
 
 def _of_other_stores(
-    instance: dg.DagsterInstance, aid: FindingAid, corpus: str, *, own: bool
+    instance: dg.DagsterInstance, aid: FindingAid, corpora: Iterable[str], changed: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each corpus of this name, with its prefix, and the other store that it was of; `own` if also this one.
+    """Yield the corpora with the names of these that were of another store: prefix and name, and the store.
 
-    Partitions have the name of a corpus without a prefix, so that corpora of one name replace each other's.
+    Partitions have the name of a corpus without a prefix, so that corpora of one name replace each other's. Of the
+    corpora of this configuration, only the `changed` ones have new events that may show another store.
     """
-    ours = asset_key(aid.corpora[corpus], PUBLISHED)
+    ours = {corpus: asset_key(aid.corpora[corpus], PUBLISHED) for corpus in corpora}
+    named = {tuple(key.path[-2:]): corpus for corpus, key in ours.items()}
     for key in instance.get_asset_keys():
-        if key.path[-2:] != ours.path[-2:] or (key == ours and not own):
+        corpus = named.get(tuple(key.path[-2:]))
+        if corpus is None or (key == ours[corpus] and corpus not in changed):
             continue
         event = instance.get_latest_materialization_event(key)
         found = event.asset_materialization.metadata.get("uri") if event and event.asset_materialization else None

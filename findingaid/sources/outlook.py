@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from email import policy
 from email.message import EmailMessage
 from email.parser import HeaderParser
-from email.utils import format_datetime, quote
+from email.utils import format_datetime, parsedate_to_datetime, quote
 from typing import NamedTuple
 
 from findingaid.errors import ReadError
@@ -174,13 +174,16 @@ class _Storage(NamedTuple):
             for kind, name in RECIPIENT_TYPES.items()
         }
         dates = [int.from_bytes(self._fixed(number), "little") for number in DATES]
-        date = str(came["Date"] or "")  # as on the sender's clock, while a property has no zone
+        said, date = str(came["Date"] or ""), ""
+        with suppress(ValueError):
+            parsedate_to_datetime(said)
+            date = said  # as on the sender's clock, while a property has no zone
         with suppress(StopIteration, OverflowError):
             date = date or format_datetime(EPOCH + timedelta(microseconds=next(filter(None, dates)) // 10))
         return {
             "From": self._person(SENDER) or self._person(BEHALF) or str(came["From"] or ""),
             **found,
-            "Date": date,
+            "Date": date or said,
             "Subject": self.text(SUBJECT),
         }
 

@@ -292,7 +292,7 @@ def test_what_automation_requested_and_no_run_tried_starts_a_run_of_the_job(
     location.end_runs(found.run_requests)
     assert "tried it: see that run" in (look(location, found.cursor).skip_message or "")
     assert location.index(corpora=["docs"]).success
-    assert not look(location, found.cursor, "changed_sources").run_requests
+    assert not look(location, found.cursor).run_requests
     assert location.all_fresh()
 
 

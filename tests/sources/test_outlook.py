@@ -163,3 +163,12 @@ def test_a_message_whose_parts_overlap_is_refused() -> None:
 
     with pytest.raises(ReadError, match="its parts overlap"):
         convert_document("a.msg", bomb, LIMIT)
+
+
+def test_a_date_line_that_is_none_leaves_the_date_of_the_message() -> None:
+    made = {SENDER: "Ada", SENT: datetime(2026, 3, 2, 7, 30, tzinfo=UTC), BODY: "Text.", HEADERS: "Date: on Monday\r\n"}
+
+    found = convert_document("a.msg", outlook(made), LIMIT)
+
+    assert found
+    assert found.metadata["date"] == "2026-03-02T07:30:00+00:00"

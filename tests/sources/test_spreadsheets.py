@@ -82,6 +82,7 @@ def test_the_place_is_told_by_search_servers_and_citations(cli: Cli) -> None:
         (timedelta(hours=25, minutes=5), "25:05"),
         (timedelta(hours=-1, minutes=-30), "-1:30"),
         (timedelta(seconds=-30), "-0:00:30"),
+        (timedelta(seconds=-0.3), "0:00"),
         (" two\nlines\f", "two lines"),
     ],
 )

@@ -124,12 +124,12 @@ def _states_time(past: re.Pattern[str]) -> Callable[[str, str], float]:
     return states
 
 
-COUNTED = re.compile(
+COUNT_ASKED = re.compile(
     r"\b(?:how many|(?P<german>wie ?viele[nr]?)) (?:of the |der )?(?P<what>\w+(?: \w+)?)", re.IGNORECASE
 )
 """Question for a number, with what is counted."""
 
-COUNTS = 5
+NEAR = 5
 """Words from a number on among which is what it counts, as in "17 of the active members"."""
 
 LINKS = frozenset({"is", "are", "was", "were", "=", "sind", "waren"})
@@ -140,10 +140,10 @@ def _states_quantity(question: str, sentence: str) -> float:
     words = DATE.sub("", sentence).casefold().split()
     known = set(question.casefold().split())
     numbers = [at for at, word in enumerate(words) if word not in known and QUANTITY.search(word)]
-    if not numbers or not (asked := COUNTED.search(question)):
+    if not numbers or not (asked := COUNT_ASKED.search(question)):
         return float(bool(numbers))
     lexical = Lexical(language="German") if asked["german"] else Lexical()
-    near = [" ".join(words[at : at + COUNTS]) for at in numbers]
+    near = [" ".join(words[at : at + NEAR]) for at in numbers]
     near += [
         " ".join(words[max(0, at - 2) : at]) for at in numbers if words[at - 1].endswith(":") or words[at - 1] in LINKS
     ]
@@ -250,7 +250,7 @@ TYPES = (
 )
 
 
-MARK = re.compile(r"^\(?\d{1,3}[.)]\s+")
+PARAGRAPH_NUMBER = re.compile(r"^\(?\d{1,3}[.)]\s+")
 """Number of a paragraph or an item at the beginning of a sentence."""
 
 
@@ -262,4 +262,4 @@ def asked_type(question: str) -> AnswerType | None:
 def stated(question: str, sentence: str) -> float:
     """Return how far a sentence states what a question asks for, from 0 to 1; 1 for a question without a type."""
     kind = asked_type(question)
-    return kind.stated(question, MARK.sub("", sentence)) if kind else 1.0
+    return kind.stated(question, PARAGRAPH_NUMBER.sub("", sentence)) if kind else 1.0

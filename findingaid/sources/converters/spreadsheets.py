@@ -261,8 +261,9 @@ def cell_text(value: Any) -> str:
         case time():
             return value.isoformat("auto").removesuffix(":00")
         case timedelta():
-            minutes, seconds = divmod(abs(round(value.total_seconds())), 60)
-            sign = "-" * (value < timedelta())
+            total = round(value.total_seconds())
+            minutes, seconds = divmod(abs(total), 60)
+            sign = "-" * (total < 0)
             return f"{sign}{minutes // 60}:{minutes % 60:02}" + f":{seconds:02}" * (seconds > 0)
         case date() | int():
             return str(value)
