@@ -149,7 +149,7 @@ def find_quotes(
             _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
         )
     ]
-    found = [one for one in found if not names_another(query, one.text, _around(one))]
+    found = [one for one in found if not names_another(query, one.text, f"{_around(one)} {one.asked}")]
     placed = [Statement((one.hit.corpus, one.hit.artifact_id), one.text, one.headings) for one in found]
     elsewhere = about_other_sections(salient(query, lexical), placed, (), lexical)
     found = [sentence for sentence, other in zip(found, elsewhere, strict=True) if not other]

@@ -412,6 +412,14 @@ def test_the_answer_to_the_same_question_in_a_text_answers_it(make: Callable[...
     assert not aid.answer("When may I bring my dog?").quotes, "another question about the same"
 
 
+def test_the_answer_to_a_question_of_a_text_may_name_another_day(make: Callable[..., FindingAid]) -> None:
+    aid = make({"faq.md": "# Questions\n\nIs the office open on Sunday? It opens on Monday at nine.\n"})
+
+    assert [quote.text for quote in aid.answer("Is the office open on Sunday?").quotes] == [
+        "It opens on Monday at nine."
+    ]
+
+
 def test_a_task_of_a_chunk_and_a_name_in_a_row_are_quoted(make: Callable[..., FindingAid]) -> None:
     tasks = "# Tasks\n\n- [ ] English version of the page on membership (Silke)\n- [x] Photos of the regatta (Ole)\n"
     boats = "name,built,maker\nNordwind,2018,Empacher\nMoewe,2012,WinTech\n"
