@@ -153,6 +153,39 @@ def test_links_lead_to_the_pages_of_a_site_and_a_page_is_its_main_text(harbour: 
     assert harbour.paths().count("/ferry") == 1  # read from what was listed
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "date"),
+    [
+        ("", "Opened on 3 March 1998. Valid until 31.12.2025.", None),
+        ("", "<img src='/2018-03-04.png'> <time datetime='2027-05-06'>next year</time>", None),
+        ("<link rel='canonical' href='/2011/07/09/'><title>Rates of 2 May 2019</title>", "", None),
+        ("<meta name='Date' content='2023-02-01'>", "Opened on 3 March 1998.", "2023-02-01"),
+        ("<meta name='citation_date' content='2023/02/01'>", "", "2023-02-01"),
+        ("<meta property='article:published_time' content='2023-02-01T23:30:00-05:00'>", "", "2023-02-01"),
+        (
+            "<script type='application/ld+json'>"
+            '{"dateModified": "2024-01-01", "datePublished": "2023-02-01T08:00:00+0000"}</script>',
+            "",
+            "2023-02-01",
+        ),
+        ("", "<time class='entry-date published' datetime='2023-02-01T08:00:00Z'>1 February</time>", "2023-02-01"),
+        ("", "<p itemprop='datePublished' datetime='2023-02-01'></p><p pubdate datetime='2023-02-02'></p>", None),
+    ],
+    ids=["words", "event", "address", "meta", "slashes", "zone", "linked data", "marked", "several"],
+)
+def test_the_date_of_a_page_is_the_one_that_it_declares(
+    harbour: Server, head: str, body: str, date: str | None
+) -> None:
+    harbour.page(
+        "/", f"<main><p>{'Ships over 40 metres pay double. ' * 5}</p>{body}</main><footer>(c) 2019</footer>", head
+    )
+    source = harbour.site()
+
+    (page,) = (source.read(listing.artifact_id) for listing in source.discover().listings)
+
+    assert page.metadata.get("date") == date
+
+
 def test_a_page_that_is_gone_is_deleted_and_while_one_does_not_answer_nothing_is(cli: Cli, harbour: Server) -> None:
     cli.settings["corpora"] = {"site": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
     assert cli.run("index").exit_code == 0

@@ -7,6 +7,7 @@ from html import escape as escape_html
 from typing import Any
 
 from findingaid.model import Note
+from findingaid.sources.change_times import time_of
 from findingaid.sources.converters.common import left_out_notes, to_markdown
 from findingaid.sources.converters.marks import (
     escape_cell,
@@ -33,6 +34,23 @@ BLOCKS = (
     "select", "summary", "text", "textarea",
 )  # fmt: skip
 """Elements that a browser sets off from the words before and behind, and markitdown does not."""
+
+DATES = frozenset(
+    {
+        *("date", "pubdate", "publishdate", "publish_date", "publication_date", "article:published_time"),
+        *("dc.date", "dc.date.created", "dc.date.issued", "dcterms.created", "dcterms.date", "dcterms.issued"),
+        *("citation_date", "citation_publication_date", "datecreated", "datepublished", "og:published_time"),
+    }
+)
+"""Names under which the head of a page says when it was published."""
+
+LINKED_DATA = "//script[@type='application/ld+json']/text()"
+PUBLISHED = re.compile(r'"datePublished"\s*:\s*"([^"]+)"')
+TIMES = (
+    "//*[@itemprop='datePublished' or @pubdate"
+    " or contains(concat(' ', @class, ' '), ' published ') or contains(@class, 'dt-published')]/@datetime"
+)
+"""Elements of a page that are marked as the time when it was published."""
 
 TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
@@ -117,6 +135,7 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
 
     parsed = _parsed(decode(payload)[0])
     page = "" if parsed is None else as_bytes(parsed).decode()
+    date = "" if parsed is None else _published(parsed)
     whole = convert_html(payload, max_bytes)
     config = trafilatura.settings.use_config()
     config["DEFAULT"].update({"MIN_EXTRACTED_SIZE": "1", "MIN_OUTPUT_SIZE": "1"})  # a short page, too, has a menu
@@ -127,10 +146,28 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
         return whole._replace(notes=[*whole.notes, Note("guessed", "no main text found: the whole page is read")])
     beside = len(whole.text.split()) - len(text.split())
     notes = left_out_notes({"words beside the main text of a page, as in its footer, not read": max(0, beside)})
-    found = trafilatura.extract_metadata(page)
-    said = {"title": as_title(found.title or ""), "author": found.author, "date": found.date}
+    found = trafilatura.extract_metadata(page, extensive=False)
+    said = {"title": as_title(found.title or ""), "author": found.author, "date": date}
     metadata = whole.metadata | {name: value for name, value in said.items() if value}
     return Converted(text, metadata, [*whole.notes, *notes])
+
+
+def _published(page: Any) -> str:
+    """Return the day on which a page declares that it was published; "" if it declares none, or several.
+
+    Any other date in its words may be of what it tells of, or of its footer.
+    """
+    head = [meta.get("content", "") for meta in page.iter("meta") if _name_of(meta) in DATES]
+    linked = [day for script in page.xpath(LINKED_DATA) for day in PUBLISHED.findall(script)]
+    for declared in (head, linked, page.xpath(TIMES)):
+        times = (time_of(said.strip().replace("/", "-")) for said in declared)
+        if days := {time.date().isoformat() for time in times if time}:
+            return days.pop() if len(days) == 1 else ""  # a page that lists others has the days of each
+    return ""
+
+
+def _name_of(meta: Any) -> str:
+    return str(meta.get("name") or meta.get("property") or meta.get("itemprop") or "").lower()
 
 
 def page_tree(text: str, is_xml: bool = False) -> Any | None:
