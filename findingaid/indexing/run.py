@@ -72,6 +72,8 @@ DECIDED_ELSEWHERE = (
 
 CHANGED = "the configuration was changed while the run was at work: the next run does the rest"
 
+NOTHING = "nothing is listed: the source has no artifact"
+
 UNSETTLED = "the source is being written: nothing is deleted until a later run"
 
 ProgressOf = Callable[[str], Progress]
@@ -464,10 +466,11 @@ def _discover(source: Source) -> Discovery:
     """List a source. Convert any exception but a FindingAidError to a SourceError, so that other corpora go on.
 
     Artifacts with an id of more than ID_BYTES become failures. Of several with one id the first counts, and a note says
-    so.
+    so. A note also says that nothing is listed, unless the source itself says more.
     """
     try:
-        return _first_of_each(_refuse_long_ids(source.discover()))
+        found = _first_of_each(_refuse_long_ids(source.discover()))
+        return found if found.listings or found.failures or found.notes else replace(found, notes=[NOTHING])
     except FindingAidError:
         raise
     except RAISED as error:  # a source may raise anything

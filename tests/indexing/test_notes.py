@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.conftest import Cli
 
 GUESSED = "encoding: cp1252 (guessed)"
@@ -43,3 +47,12 @@ def test_a_field_whose_values_become_text_is_named(cli: Cli) -> None:
     assert "field version is text from now on, not int64" in run.output
     assert "field zip" not in run.output
     assert {hit["artifact_id"] for hit in found} == {"a.md", "b.md"}
+
+
+@pytest.mark.parametrize("source", [{"kind": "sessions"}, {"kind": "skills"}, {"kind": "packages"}])
+def test_a_source_that_lists_nothing_says_so(cli: Cli, source: Any) -> None:
+    cli.write("a.txt", "no transcript, no skill, no project")
+    of = {"roots": ["docs"]} if source["kind"] == "skills" else {"root": "docs"}
+    cli.settings["corpora"]["docs"] = {"source": {**source, **of}}
+
+    assert "docs: nothing is listed: the source has no artifact" in cli.run("index").output
