@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from findingaid.config.settings import MIN_RESULT_TOKENS
 from findingaid.model import Mode
@@ -55,17 +57,33 @@ def option(name: str, default: Any = None, **limits: Any) -> Any:
 def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, Any]:
     """Return given values without the optional ones that are empty: null, "", and [] or {} where a list or object fits.
 
-    Models and forms fill inputs that they do not use. In lists of optional inputs, "" and null are left out. A number
-    without a fraction is an integer, as in a JSON schema: some models write 5.0.
+    Models and forms fill inputs that they do not use. A text of spaces is empty, and lists of optional inputs lose what
+    is. A number without a fraction is an integer, as in a JSON schema: some models write 5.0.
     """
     empty = _empty_values(input_)
     filled = {name: _filled(value) if name in empty else value for name, value in given.items()}
     return {name: value for name, value in filled.items() if value not in empty.get(name, ())}
 
 
+def from_texts(given: Mapping[str, Any], input_: type[Input]) -> Mapping[str, Any]:
+    """Return given values with those that do not fit, and are texts, read as JSON, or as the only item of a list."""
+    try:
+        input_.model_validate(given, strict=False)
+    except ValidationError as error:
+        wrong = {each["loc"][0] for each in error.errors(include_url=False) if isinstance(each["input"], str)}
+        for read in (orjson.loads, lambda text: [text]):
+            with suppress(ValueError):  # no JSON, or a value that does not fit either
+                meant = {name: read(value) if name in wrong else value for name, value in given.items()}
+                input_.model_validate(meant, strict=False)
+                return without_unused(meant, input_)
+    return given
+
+
 def _filled(value: Any) -> Any:
     if isinstance(value, list):
-        return [_filled(each) for each in value if each not in (None, "")]
+        return [each for each in map(_filled, value) if each not in (None, "")]
+    if isinstance(value, str) and not value.strip():
+        return ""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

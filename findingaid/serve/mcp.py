@@ -133,7 +133,7 @@ class Mcp:
         if trace := set_traceparent((context.meta or {}).get("traceparent")):
             log.info("tool %r within trace %s", asked.name, trace)
         try:
-            called = partial(self._tools_session.call, asked.name, asked.arguments or {})
+            called = partial(self._tools_session.call, asked.name, asked.arguments or {}, texts=True)
             async with reporting(context, asked.name, self._settings.timeout):
                 result = await self._work.run(called)
         except Exception as error:  # noqa: BLE001  # tool errors are results, so that a model can act on them

@@ -162,6 +162,46 @@ def test_a_profile_offers_inputs_of_the_capability_and_takes_the_others_too(sess
         agent.call("impact", {"id": "long.md"})
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"corpora": '["notes"]'}, {"corpora": ["notes"]}),
+        ({"corpora": "notes"}, {"corpora": ["notes"]}),
+        ({"corpora": "[]", "weights": "null"}, {}),
+        ({"k": "2", "explain": "true"}, {"k": 2, "explain": True}),
+        ({"weights": '{"chunk": 2.0}', "fresh": "false"}, {"weights": {"chunk": 2.0}, "fresh": False}),
+        ({"where": "  "}, {}),
+        ({"query": '["ferry"]'}, {"query": '["ferry"]'}),
+    ],
+)
+def test_lists_and_numbers_that_a_model_writes_as_text_are_taken_as_meant(
+    address: str, written: Any, meant: Any
+) -> None:
+    """Several clients pass on what a model wrote, and models write JSON within texts."""
+    asked = {"query": "tokens", "mode": "lexical"}
+
+    found = called(address, "search", **{**asked, **written})
+
+    assert not found.is_error
+    assert found.structured_content == called(address, "search", **{**asked, **meant}).structured_content
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"k": "many"}, r"search.k: input should be a valid integer"),
+        ({"corpora": "7"}, r"unknown corpus '7'"),
+        ({"corpora": '["notes"'}, r"unknown corpus '\["),
+        ({"weights": "[1]"}, r"search.weights: input should be a valid dictionary"),
+    ],
+)
+def test_a_text_that_is_no_value_of_an_input_is_refused(address: str, given: Any, said: str) -> None:
+    found = called(address, "search", query="tokens", **given)
+
+    assert found.is_error
+    assert re.search(said, found.content[0].text)
+
+
 def test_what_a_session_does_not_serve_is_refused_with_the_way_to_it(session: Session) -> None:
     reading = replace(session, actor=None)
     for of in (reading, replace(reading, served=capabilities_of(ServeSettings(profile="full")))):
