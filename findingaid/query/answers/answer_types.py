@@ -68,6 +68,7 @@ FREQUENCY = re.compile(
 )
 COUNT = re.compile(rf"\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b", re.IGNORECASE)
 UNIT = _words(UNITS)
+SHORT_UNIT = re.compile(r"\d\s?(?:h|hrs?|mins?|secs?|std|sek)\b", re.IGNORECASE)
 AGE = re.compile(
     rf"(?:\d|\b(?:{NUMBERS}|an?|eine?[nmrs]?)\b)[\s-]*(?:\w+\s)?(?:{UNITS})\b|\b(?:aged?|alter)\b.*\d|\b(?:1\d|20)\d\d\b",
     re.IGNORECASE,
@@ -87,7 +88,10 @@ PLACE = _words(
     "|next to|around|against|towards?|here|home"
     "|im|auf|bei|beim|zu|zum|zur|nach|aus|unter|über|hinter|vor|neben|zwischen|an de[mrn]|am(?= (?-i:[A-ZÄÖÜ]))"
     "|durch|hier|zuhause"
+    "|(?:location|place|venue|address|room|site|(?:stand)?ort|adresse|anschrift|raum|treffpunkt)(?=:)"
 )
+"""Words before a place, and labels of one, as in "Location: club house"."""
+
 PEOPLE = _words(
     "[a-z]+(?:ers|ors|ists|ians)|owner|people|persons?|teams?|members?|parents?|family|administrator|group|company"
     "|council|government|president|king|queen|minister|committee|brothers?|sisters?|mother|father|sons?|daughters?"
@@ -152,7 +156,8 @@ def _states_quantity(question: str, sentence: str) -> float:
 
 def _states_duration(_: str, sentence: str) -> float:
     count = COUNT.search(sentence)
-    return float(bool((count and UNIT.search(sentence, count.end())) or END.search(sentence)))
+    counted = count and UNIT.search(sentence, count.end())
+    return float(bool(counted or SHORT_UNIT.search(sentence) or END.search(sentence)))
 
 
 def _states_person(question: str, sentence: str) -> float:
