@@ -186,6 +186,37 @@ def test_the_date_of_a_page_is_the_one_that_it_declares(
     assert page.metadata.get("date") == date
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "notes"),
+    [
+        ("<meta name='author' content='ann bee'>", "", []),
+        (
+            '<script type="application/ld+json">{"@context": "https://schema.org", "@type": "Article",'
+            ' "author": {"@type": "Person", "name": "Ann Bee"}}</script>',
+            "",
+            [],
+        ),
+        (
+            "",
+            "<aside><span class='author'>Ann Bee</span> wrote another page</aside>",
+            ["author, guessed from the words of the page"],
+        ),
+        ("", "", []),
+    ],
+    ids=["meta", "linked data", "words", "none"],
+)
+def test_an_author_that_a_page_does_not_declare_is_told_as_guessed(
+    harbour: Server, head: str, body: str, notes: list[str]
+) -> None:
+    harbour.page("/", f"<main><p>{'Ships over 40 metres pay double. ' * 5}</p>{body}</main>", head)
+    source = harbour.site()
+
+    (page,) = (source.read(listing.artifact_id) for listing in source.discover().listings)
+
+    assert [note.words for note in page.notes if note.kind == "guessed"] == notes
+    assert bool(page.metadata.get("author")) == bool(head or body)
+
+
 def test_a_page_that_is_gone_is_deleted_and_while_one_does_not_answer_nothing_is(cli: Cli, harbour: Server) -> None:
     cli.settings["corpora"] = {"site": {"source": {"kind": "web", "start": f"{harbour.address}/", "delay": 0}}}
     assert cli.run("index").exit_code == 0

@@ -147,6 +147,8 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
     beside = len(whole.text.split()) - len(text.split())
     notes = left_out_notes({"words beside the main text of a page, as in its footer, not read": max(0, beside)})
     found = trafilatura.extract_metadata(page, extensive=False)
+    if parsed is not None and not _declares(parsed, found.author or ""):
+        notes.append(Note("guessed", "author, guessed from the words of the page"))
     said = {"title": as_title(found.title or ""), "author": found.author, "date": date}
     metadata = whole.metadata | {name: value for name, value in said.items() if value}
     return Converted(text, metadata, [*whole.notes, *notes])
@@ -164,6 +166,12 @@ def _published(page: Any) -> str:
         if days := {time.date().isoformat() for time in times if time}:
             return days.pop() if len(days) == 1 else ""  # a page that lists others has the days of each
     return ""
+
+
+def _declares(page: Any, authors: str) -> bool:
+    """Return whether the head or the linked data of a page name all these authors; a byline may be of other words."""
+    declared = " ".join([*page.xpath("//meta/@content"), *page.xpath(LINKED_DATA)]).casefold()
+    return all(name.casefold() in declared for name in authors.split("; "))
 
 
 def _name_of(meta: Any) -> str:
