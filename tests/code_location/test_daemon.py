@@ -22,7 +22,7 @@ from tests.conftest import Cli, text_about
 from tests.paths import ROOT
 from tests.support.deployment import ENDED, Deployment, dagster_dev, until
 from tests.support.listings import read_listing
-from tests.support.location import STAGES, Location, open_location
+from tests.support.location import DAGSTER_YAML, STAGES, Location, open_location
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -37,7 +37,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
     """A location whose index is up to date, and whose files are settled."""
     cli.settings["executor"] = {"kind": "in_process"}
     cli.settings["corpora"]["docs"] |= {"schedule": EVERY_MINUTE, "backfill_schedule": EVERY_MINUTE}
-    for found in open_location(cli, monkeypatch):
+    for found in open_location(cli, monkeypatch, DAGSTER_YAML):
         monkeypatch.setattr(files, "_listing", read_listing)  # as in the processes of Dagster
         time.sleep(files.RACY_NANOSECONDS / 1e9)
         assert found.index().success

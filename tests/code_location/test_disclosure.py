@@ -24,7 +24,7 @@ from findingaid_dagster.assets.disclosure import SEE_INDEX, filter_reason
 from findingaid_dagster.pipelines.index import _small
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
-from tests.support.location import Location, open_location
+from tests.support.location import DAGSTER_YAML, Location, files_of_dagster, open_location
 
 MARKER = "xylophonequartz"
 SENT = "batch b_1 of 1,204 synopses, sent 2026-11-22 20:15 UTC"
@@ -102,13 +102,11 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
         front = f"---\n{MARKER}: {MARKER}\n---\n" if name == "marked" else ""
         cli.write(f"{name}.md", f"{front}# {name} {MARKER}\n\n{text_about(f'{name} {MARKER}')}")
     cli.write("unreadable.md", b"\x00" + MARKER.encode())
-    yield from open_location(cli, monkeypatch)
+    yield from open_location(cli, monkeypatch, DAGSTER_YAML)
 
 
 def files_with(folder: Path, word: str) -> list[str]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".db" for path in files)
-    return [str(path.relative_to(folder)) for path in files if word.encode() in path.read_bytes()]
+    return [str(path.relative_to(folder)) for path in files_of_dagster(folder) if word.encode() in path.read_bytes()]
 
 
 def job_of_a_terminal(location: Location) -> subprocess.CompletedProcess[str]:

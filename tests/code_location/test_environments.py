@@ -23,7 +23,7 @@ from findingaid_dagster.resources import (
 )
 from tests.code_location.test_published import events
 from tests.conftest import Cli, openai, text_about
-from tests.support.location import Location, open_location
+from tests.support.location import DAGSTER_YAML, Location, files_of_dagster, open_location
 
 SECRET = "sk-0123456789"
 
@@ -31,7 +31,7 @@ SECRET = "sk-0123456789"
 @pytest.fixture
 def location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
     cli.settings["retain"] = 2
-    yield from open_location(cli, monkeypatch)
+    yield from open_location(cli, monkeypatch, DAGSTER_YAML)
 
 
 def test_a_run_uses_the_resource_that_a_test_gives_it(location: Location, tmp_path: Path) -> None:
@@ -117,9 +117,7 @@ def test_no_file_of_the_instance_or_the_store_has_the_key_of_an_endpoint(
 
     assert {request.headers["authorization"] for request in server.completions} == {f"Bearer {SECRET}"}
     assert done.success == (fault is None)
-    written = [path for path in location.cli.folder.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".db" for path in written)
-    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+    assert [path for path in files_of_dagster(location.cli.folder) if SECRET.encode() in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from findingaid.sources import files
 from tests.conftest import Cli, text_about
 from tests.support.deployment import Deployment, dagster_dev, until
 from tests.support.listings import read_listing
-from tests.support.location import STAGES, Location, open_location
+from tests.support.location import DAGSTER_YAML, STAGES, Location, open_location
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -26,7 +26,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Location]:
     cli = Cli(tmp_path_factory.mktemp("location"))
     cli.settings["executor"] = {"kind": "in_process"}
     with pytest.MonkeyPatch.context() as patch:
-        for found in open_location(cli, patch):
+        for found in open_location(cli, patch, DAGSTER_YAML):
             patch.setattr(files, "_listing", read_listing)  # as in the processes of Dagster
             assert found.index().success
             yield found

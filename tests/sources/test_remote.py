@@ -43,7 +43,7 @@ from tests.sources.conftest import NAMES
 from tests.sources.test_files import LFS
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
 from tests.support.documents import with_password, zipped
-from tests.support.location import open_location
+from tests.support.location import DAGSTER_YAML, files_of_dagster, open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 from tests.support.shares import Ftp, Sftp, Share, Smb, WebDav
 
@@ -968,7 +968,7 @@ def test_dagster_sees_what_changed_elsewhere_and_keeps_no_credential(
     for name in ("a.md", "b.md"):
         http.put(name, text_about(name))
     cli.settings["corpora"]["docs"]["source"] = {"kind": "files", "root": http.root}
-    for location in open_location(cli, monkeypatch):
+    for location in open_location(cli, monkeypatch, DAGSTER_YAML):
         first, second = location.index(), test_dagster.TestSensor().tick(location)
         http.put("a.md", text_about("edited"))
         asked, _, _ = test_dagster.TestSensor().tick(location)
@@ -985,7 +985,7 @@ def test_dagster_sees_what_changed_elsewhere_and_keeps_no_credential(
         assert third.success
         assert away == asked
         assert not failed.success
-    written = [path.read_bytes() for path in (cli.folder / "dagster_home").rglob("*") if path.is_file()]
+    written = [path.read_bytes() for path in files_of_dagster(cli.folder / "dagster_home")]
     assert any(b"the server fails with 503" in content for content in written)
     assert not any(PASSWORD.encode() in content for content in written)
 

@@ -381,16 +381,16 @@ def test_no_option_is_shown_by_a_repr(remote: Cli) -> None:
 @pytest.mark.slow
 def test_dagster_keeps_no_option(remote: Cli, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the events of a run that went well nor the trace of one that did not hold a value."""
-    from tests.support.location import open_location
+    from tests.support.location import DAGSTER_YAML, files_of_dagster, open_location
 
-    for location in open_location(remote, monkeypatch):
+    for location in open_location(remote, monkeypatch, DAGSTER_YAML):
         good = location.index()
         with refusing_keys(bucket):
             bad = location.index()
 
         assert good.success
         assert not bad.success
-    written = [path.read_bytes() for path in (remote.folder / "dagster_home").rglob("*") if path.is_file()]
+    written = [path.read_bytes() for path in files_of_dagster(remote.folder / "dagster_home")]
     assert any(b"check the key in AWS_ACCESS_KEY_ID" in content for content in written)
     for content in written:
         assert_nothing_shown(content.decode("utf-8", "replace"), remote)

@@ -43,6 +43,12 @@ HOUR_AGO = SimpleNamespace(time=lambda: time.time() - 3600)
 
 DAGSTER_YAML = (ROOT / ".dagster" / "dagster.yaml").read_text()
 
+QUIET = f"""{DAGSTER_YAML}
+compute_logs:  # else each run starts four processes that copy its output
+  module: dagster._core.storage.noop_compute_log_manager
+  class: NoOpComputeLogManager
+"""
+
 RUN = "history/runs/run.db"
 """Database of a run, of which each has its own."""
 
@@ -53,12 +59,12 @@ read_migrations = functools.cache(ScriptDirectory.from_config)
 """The scripts of Dagster's migrations, which it reads again for each database that it opens."""
 
 
-def open_location(cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str = DAGSTER_YAML) -> Iterator[Location]:
-    """Yield the location of a corpus of four documents on an empty instance."""
+def open_location(cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str = QUIET) -> Iterator[Location]:
+    """Yield the location of a corpus of four documents on an empty instance, by default without its compute logs."""
     home = cli.folder / "dagster_home"
     home.mkdir()
     (home / "dagster.yaml").write_text(dagster_yaml)
-    own = dagster_yaml == DAGSTER_YAML
+    own = dagster_yaml in {DAGSTER_YAML, QUIET}
     if own:
         for name in empty_databases().keys() - {RUN}:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +83,14 @@ def open_location(cli: Cli, monkeypatch: pytest.MonkeyPatch, dagster_yaml: str =
     cli.configure()
     with dg.DagsterInstance.get() as instance:
         yield Location(cli, instance, templates() if own else None)
+
+
+def files_of_dagster(folder: Path) -> list[Path]:
+    """Return the files in a folder: among them are the databases of an instance and the output of its runs."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".db" for path in files)
+    assert any("compute_logs" in path.parts for path in files)
+    return files
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import Fault, OpenAIServer, Request, faults
 from tests.conftest import Cli, text_about
 from tests.indexing.test_synopses_end_to_end import Project
-from tests.support.location import Location, open_location
+from tests.support.location import DAGSTER_YAML, Location, files_of_dagster, open_location
 
 KEY = "sk-a-Very:secret#key-0123456789"
 HEADER = "token-in-a-header-9876543210"
@@ -205,7 +205,7 @@ def location(cli: Cli, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer) ->
         "default_headers": {"x-token": HEADER},
     }
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    yield from open_location(cli, monkeypatch)
+    yield from open_location(cli, monkeypatch, DAGSTER_YAML)
 
 
 @pytest.mark.slow
@@ -223,7 +223,9 @@ def test_a_key_is_in_no_event_metadata_or_log_of_dagster(
     assert [failed.success, done.success, materialized.success] == [False, True, True]
     events = [str(record) for run in location.instance.get_runs() for record in location.instance.all_logs(run.run_id)]
     definitions = location.definitions.get_repository_def()
-    written = [path.read_bytes().decode("latin-1") for path in location.cli.folder.rglob("*") if _is_of_dagster(path)]
+    written = [
+        path.read_bytes().decode("latin-1") for path in files_of_dagster(location.cli.folder) if _is_of_dagster(path)
+    ]
     places = [*events, *written, *map(str, capfd.readouterr()), caplog.text, repr(definitions), repr(location.aid)]
     places += [str(spec) for spec in location.definitions.resolve_all_asset_specs()]
     assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
@@ -232,7 +234,7 @@ def test_a_key_is_in_no_event_metadata_or_log_of_dagster(
 
 
 def _is_of_dagster(path: Path) -> bool:
-    return path.is_file() and path.name != "findingaid.yaml" and "docs" not in path.parts
+    return path.name != "findingaid.yaml" and "docs" not in path.parts
 
 
 def test_settings_and_what_is_made_of_them_show_no_key(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
