@@ -24,7 +24,7 @@ from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
-FORMAT = 5
+FORMAT = 6
 """Format version of `read_to`.
 
 Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
@@ -49,6 +49,8 @@ NOT_TYPED = (
     "bash-stdout",
     "bash-stderr",
     "system-reminder",
+    "teammate-message",
+    "user-prompt-submit-hook",
     "task-notification",
     "ide_opened_file",
     "ide_selection",
@@ -56,8 +58,11 @@ NOT_TYPED = (
 )
 """Tags around text that Claude Code writes into a message in the user's name."""
 
-TAG = re.compile(rf"(?:^|(?<=>))[ \t]*<({'|'.join((*TYPED, *NOT_TYPED))})>", re.MULTILINE)
+TAG = re.compile(rf"(?:^|(?<=>))[ \t]*<({'|'.join((*TYPED, *NOT_TYPED))})(?: [^<>\n]*)?>", re.MULTILINE)
 """Beginning of such a tag, at the beginning of a line or behind another tag."""
+
+NOT_SAID = "<synthetic>"
+"""Model of what Claude Code writes in the assistant's name, such as "No response requested."."""
 
 INTERRUPTED = re.compile(r"\[Request interrupted by user[^\[\]]*\]")
 """Message that Claude Code writes in the user's name when an answer is stopped."""
@@ -136,8 +141,7 @@ class Sessions:
         path = PurePosixPath(artifact_id)
         project = transcript.project or str(path.parent)
         turns = [*transcript.earlier, *(turn.fields() for turn in transcript.turns)]
-        first = turns[0]["user_prompt"].strip().split("\n")[0] if turns else path.name
-        title = as_title(transcript.title(text)) or as_title(first)
+        title = as_title(transcript.title(text)) or _first_question(turns) or as_title(path.name)
         raw = {
             "session": path.name,
             "project": project,
@@ -291,17 +295,20 @@ class _Transcript:
             self._message(line, message)
 
     def _message(self, line: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+        if message.get("model") == NOT_SAID or line.get("isApiErrorMessage"):
+            return
         blocks = list(_blocks(message.get("content")))
         said = "\n\n".join(text for block in blocks if (text := _text(block.get("text")).strip()))
         if line.get("type") == "user" and not self._is_noise(line):
-            self._leave_out(ATTACHED, sum(block.get("type") in ("image", "document") for block in blocks))
+            pictures = sum(block.get("type") in ("image", "document") for block in blocks)
+            self._leave_out(ATTACHED, pictures)
             if typed := _typed(said):
                 self.turns.append(_Turn(typed, _text(line.get("timestamp"))))
-            elif said and self.turns:
+            elif (said or pictures) and self.turns:
                 self.turns[-1].end_answer()
         elif line.get("type") == "assistant" and not (self.turns or self.earlier):
             self._leave_out(NO_QUESTION, bool(said))
-        elif line.get("type") == "assistant" and self.turns and not line.get("isApiErrorMessage"):
+        elif line.get("type") == "assistant" and self.turns:
             turn = self.turns[-1]
             turn.said += [said] if said else []
             turn.tools |= {_text(block.get("name")): None for block in blocks if block.get("type") == "tool_use"}
@@ -323,6 +330,12 @@ class _Transcript:
 
     def _is_noise(self, line: Mapping[str, Any]) -> bool:
         return any(line.get(mark) for mark in NOT_ASKED if not (self.in_subagent and mark == "isSidechain"))
+
+
+def _first_question(turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first line of the first question with an answer, unlike /clear, or else of the first."""
+    answered = [turn for turn in turns if turn["assistant_full"]] or turns
+    return as_title(answered[0]["user_prompt"].strip().split("\n")[0]) if answered else ""
 
 
 def _typed(message: str) -> str:

@@ -127,6 +127,9 @@ def test_what_no_person_asked_is_no_turn(tmp_path: Path) -> None:
             [said("<ide_opened_file>The user opened a.py.</ide_opened_file>"), said("Fix the till.")],
             "Fix the till.",
         ),
+        ('<teammate-message teammate_id="lead" color="blue">\nTake the till.\n</teammate-message>', None),
+        ("<user-prompt-submit-hook>Checked.</user-prompt-submit-hook>", None),
+        ([{"type": "image"}], None),
         ("What does <system-reminder> mean in a prompt?", "What does <system-reminder> mean in a prompt?"),
         ("<system-reminder> has no end here.", "<system-reminder> has no end here."),
         ("Why is [Request interrupted by user] in it?", "Why is [Request interrupted by user] in it?"),
@@ -213,10 +216,26 @@ def test_attachments_that_no_person_asked_are_no_turn(tmp_path: Path, line: dict
     assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket."]
 
 
-def test_an_error_of_the_api_is_no_answer(tmp_path: Path) -> None:
-    put(tmp_path, [*FIRST, assistant(said("API Error: 529 overloaded"), isApiErrorMessage=True)])
+@pytest.mark.parametrize(
+    "line",
+    [
+        assistant(said("API Error: 529 overloaded"), isApiErrorMessage=True),
+        {"type": "assistant", "message": {"model": "<synthetic>", "content": [said("No response requested.")]}},
+    ],
+    ids=["error", "synthetic"],
+)
+def test_what_claude_code_writes_in_the_assistants_name_is_no_answer(tmp_path: Path, line: dict[str, Any]) -> None:
+    put(tmp_path, [*FIRST, line])
 
-    assert turns(tmp_path)[0]["assistant_summary"] == "The basket is fixed."
+    (turn,) = turns(tmp_path)
+
+    assert (turn["assistant_summary"], turn["model"]) == ("The basket is fixed.", "claude-x")
+
+
+def test_a_session_is_not_called_after_a_command_without_an_answer(tmp_path: Path) -> None:
+    put(tmp_path, [user("<command-name>/clear</command-name>"), *FIRST])
+
+    assert Sessions(tmp_path).read(SESSION).metadata["title"] == "Fix the basket."
 
 
 def test_what_is_said_before_a_question_and_shown_with_one_is_counted(tmp_path: Path) -> None:
