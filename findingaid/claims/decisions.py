@@ -96,7 +96,8 @@ class Decision:
             found = cls(**{**row, "at": datetime.fromisoformat(row["at"]), "action": Action(row["action"])})
             _table([found])  # raises for a value of another type
         except (ValueError, TypeError, KeyError, AttributeError, pa.ArrowException) as error:
-            raise QueryError(f"not a decision as `findingaid claims export` writes it: {one_line(error)}") from None
+            said = f"no {error}" if isinstance(error, KeyError) else one_line(error)
+            raise QueryError(f"not a decision as `findingaid claims export` writes it: {said}") from None
         return found
 
     def to_line(self) -> str:

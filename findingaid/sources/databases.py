@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Timer
@@ -25,7 +26,7 @@ from sqlglot import exp
 from findingaid.errors import ConfigError, ReadError, SourceError, brief
 from findingaid.identity.hashes import content_hash, payload_bytes
 from findingaid.llm.api_errors import mask_secrets
-from findingaid.model import Artifact, Discovery, Failure, Listing
+from findingaid.model import Artifact, Discovery, Failure, Listing, Note
 from findingaid.registry import checked
 from findingaid.sources.change_times import may_repeat, seconds_of
 from findingaid.sources.limits import SILENT, SILENT_SECONDS, answer_in_time
@@ -69,6 +70,8 @@ STOP_BY_ITSELF = (
     "SELECT set_config('statement_timeout', least(nullif(setting::bigint, 0), :ms)::text, true)"
     " FROM pg_settings WHERE name = 'statement_timeout'"
 )
+
+MONTH = timedelta(days=30)
 
 NOT_READ: tuple[float, None] = (-math.inf, None)
 
@@ -249,9 +252,8 @@ class Database:
         text = columns_of(self.text)
         named = [n for n in values if n not in {self.id, *text}]
         fields = named if self.fields is None else columns_of(self.fields)
-        return Artifact(
-            artifact_id, payload_of(values, text), {name: values[name] for name in fields}, (*binary_notes(row),)
-        )
+        notes = (*binary_notes(row), *_month_notes(row))
+        return Artifact(artifact_id, payload_of(values, text), {name: values[name] for name in fields}, notes)
 
     @cached_property
     def _shape(self) -> _Shape:
@@ -432,6 +434,14 @@ class _Rows:
             return
         stop = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None) or driver.close
         stop()
+
+
+def _month_notes(row: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield a note that names the columns with intervals that may have had months, of which drivers make days."""
+    if columns := [name for name, value in row.items() if isinstance(value, timedelta) and abs(value) >= MONTH]:
+        yield Note(
+            "guessed", f"intervals, of 30 days a month: cast them to text in a query (column {', '.join(columns)})"
+        )
 
 
 def _by_name(row: RowMapping) -> dict[str, Any]:

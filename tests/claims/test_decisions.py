@@ -433,6 +433,8 @@ def test_an_altered_or_another_log_is_not_restored(log: DecisionLog, exported: P
 def test_a_line_that_is_no_decision_is_refused(line: str) -> None:
     with pytest.raises(QueryError, match="not a decision as `findingaid claims export` writes it"):
         Decision.parse(line)
+    with pytest.raises(QueryError, match=r"writes it: no 'at'$"):
+        Decision.parse("{}")
 
 
 @pytest.mark.parametrize(("name", "value"), [("seq", "one"), ("action", "praise"), ("at", 7), ("truth", 1)])

@@ -298,6 +298,16 @@ def test_ids_are_text_or_any_other_type_of_the_database(base: Base) -> None:
 
 
 @pytest.mark.parametrize("base", ["duckdb", POSTGRESQL], indirect=True)
+def test_an_interval_whose_months_became_days_is_noted_by_its_column(base: Base) -> None:
+    def notes(notice: str) -> list[str]:
+        query = f"SELECT id, body, INTERVAL '{notice}' AS notice FROM tickets WHERE id = 1"
+        return [str(note) for note in base.source(table=None, query=query).read("1").notes]
+
+    assert notes("6 months") == ["intervals, of 30 days a month: cast them to text in a query (column notice)"]
+    assert notes("6 days") == []
+
+
+@pytest.mark.parametrize("base", ["duckdb", POSTGRESQL], indirect=True)
 @pytest.mark.parametrize(
     ("kind", "value", "artifact_id"),
     [
