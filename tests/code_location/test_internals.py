@@ -68,6 +68,26 @@ def test_loading_the_code_location_changes_no_environment(location: Location) ->
     assert dict(os.environ) == before
 
 
+def test_partitions_are_those_of_the_moment_whoever_changed_them(location: Location) -> None:  # noqa: F811
+    mine, storage = location.instance, location.instance.event_log_storage
+    with dg.DagsterInstance.get() as other:
+        for step, (by, key) in enumerate([(mine, "a"), (other, "b"), (mine, "c"), (other, "d")], 1):
+            by.add_dynamic_partitions("x", [key])
+            assert mine.get_dynamic_partitions("x") == other.get_dynamic_partitions("x") == [*"abcd"][:step]
+        other.delete_dynamic_partition("x", "a")
+        assert mine.get_dynamic_partitions("x") == [*"bcd"]
+        mine.get_dynamic_partitions("x").clear()  # type: ignore[attr-defined]
+        assert mine.get_dynamic_partitions("x") == [*"bcd"]
+        with storage.index_transaction() as connection:
+            storage.add_dynamic_partitions("x", ["e"])
+            assert mine.get_dynamic_partitions("x") == [*"bcde"]
+            connection.rollback()
+        assert mine.get_dynamic_partitions("x") == [*"bcd"]
+        storage.dispose()
+        other.add_dynamic_partitions("y", ["f"])
+        assert (mine.get_dynamic_partitions("x"), mine.get_dynamic_partitions("y")) == ([*"bcd"], ["f"])
+
+
 MOVED = """
 import sys
 import dagster as dg
