@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from findingaid.aid import FindingAid
-from findingaid.indexing.run import UNSETTLED
+from findingaid.indexing.run import NOTHING, UNSETTLED
 from findingaid.llm.metering import OVER_BUDGET
 from findingaid.model import Failure, Skipped
 from findingaid.reports import BatchReport, CorpusReport
@@ -62,7 +62,7 @@ def filter_skipped(skipped: Iterable[Skipped], previews: bool) -> list[Skipped]:
 
 def filter_notes(notes: Iterable[str], previews: bool) -> list[str]:
     """Return the notes of a source, replaced unless their words are findingaid's own or `previews` is set."""
-    return list(dict.fromkeys(note if previews or note == UNSETTLED else SEE_PLAN for note in notes))
+    return list(dict.fromkeys(note if previews or note in {NOTHING, UNSETTLED} else SEE_PLAN for note in notes))
 
 
 def filter_reason(why: str, previews: bool) -> str:

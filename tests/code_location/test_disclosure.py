@@ -16,11 +16,12 @@ import pytest
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.errors import SynthesisError
 from findingaid.indexing.plan import CorpusPlan
+from findingaid.indexing.run import NOTHING, UNSETTLED
 from findingaid.model import Discovery, Failure, Raw, Stage, SurfacePlan, Vectors
 from findingaid.protocols import Extraction, Statement
 from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
-from findingaid_dagster.assets.disclosure import SEE_INDEX, filter_reason
+from findingaid_dagster.assets.disclosure import SEE_INDEX, SEE_PLAN, filter_notes, filter_reason
 from findingaid_dagster.pipelines.index import _small
 from tests.conftest import Cli, text_about
 from tests.paths import ROOT
@@ -184,6 +185,11 @@ def test_a_failure_is_told_by_its_stage_and_kind(location: Location) -> None:
 def test_why_something_waits_is_told_where_findingaid_words_it(why: str, told: str) -> None:
     assert filter_reason(why, previews=False) == told
     assert filter_reason(why, previews=True) == why
+
+
+def test_notes_of_a_source_are_told_where_findingaid_words_them() -> None:
+    assert filter_notes([NOTHING, UNSETTLED, MARKER], previews=False) == [NOTHING, UNSETTLED, SEE_PLAN]
+    assert filter_notes([MARKER], previews=True) == [MARKER]
 
 
 def test_failures_that_wait_for_their_next_try_are_told_without_their_words() -> None:
