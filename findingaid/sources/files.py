@@ -351,8 +351,11 @@ class Files:
                 raise SkippedError(documents.reason_not_read(name) or NOT_TEXT, BINARY) from None
             raise
         media_type = media_type_of(name)
-        markdown = own.get("text_type", media_type) == MARKDOWN and "n_sheets" not in own
-        said, also = file_metadata(text, name) if markdown else ({"title": first_heading(text, media_type) or name}, ())
+        if media_type == MARKDOWN:
+            said, also = file_metadata(text, name)
+        else:
+            heading = "" if "n_sheets" in own else first_heading(text, own.get("text_type", media_type))
+            said, also = {"title": heading or name}, ()
         metadata = {**said, "path": artifact_id, "media_type": media_type} | own
         if grammar := grammar_id(media_type):
             metadata["grammar"] = grammar

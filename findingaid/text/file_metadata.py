@@ -21,7 +21,7 @@ TAG = re.compile(r"#(?<!\S#)([\w/-]{1,200})(?![\w/-])")
 def file_metadata(markdown: str, name: str) -> tuple[dict[str, Any], Sequence[Note]]:
     """Return the metadata of a Markdown file called `name`, and notes on its front matter.
 
-    The title is that of the front matter, else the first heading with words, else the name. `tags` has those of the
+    The title is that of the front matter, else the `first_heading`, else the name. `tags` has those of the
     front matter and of the text; `tags` and `aliases` are lists, also if written as one text.
     """
     front = FrontMatter.of(markdown)
@@ -40,8 +40,10 @@ def file_metadata(markdown: str, name: str) -> tuple[dict[str, Any], Sequence[No
 
 
 def first_heading(text: str, media_type: str) -> str:
-    """Return the first heading with words; "" if there is none."""
-    return next(filter(None, (as_title(heading) for _, heading, _ in headings_in(text, media_type))), "")
+    """Return the first heading with words; "" if there is none, or if it is that of a section beside others."""
+    found = ((level, title) for level, heading, _ in headings_in(text, media_type) if (title := as_title(heading)))
+    first, title = next(found, (1, ""))
+    return "" if first > 1 and any(level <= first for level, _ in found) else title
 
 
 def inline_tags(markdown: str) -> Iterator[str]:

@@ -45,6 +45,7 @@ from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.whole_text import WholeText
 from findingaid.synthesis.extractive import Extractive
+from findingaid.text.markdown import blocks
 from tests.conftest import Cli
 from tests.paths import ROOT
 from tests.support.documents import (
@@ -150,9 +151,69 @@ def test_a_document_becomes_text_with_what_it_says_of_itself(
 
 
 def test_a_title_that_nobody_gave_is_none(read: Callable[..., Artifact]) -> None:
-    for written in ("untitled", "(anonymous)", "PowerPoint-Präsentation"):
+    for written in ("untitled", "(anonymous)", "PowerPoint-Präsentation", "Microsoft Word - Lease.doc"):
         assert read("a.pdf", pdf("text", title=written)).metadata["title"] == "a.pdf", written
     assert read("a.docx", word(("Install", "text"))).metadata["title"] == "Install"
+    assert read("a.html", b"<title>Document</title><h1>Install</h1>").metadata["title"] == "Install"
+
+
+def test_entities_in_the_properties_of_a_document_are_read_unless_they_expand_to_too_much(
+    read: Callable[..., Artifact],
+) -> None:
+    def named(title: str, *entities: str) -> bytes:
+        declared = "".join(f"<!ENTITY e{n} '{entity}'>" for n, entity in enumerate(entities))
+        plan = word(("Install", "text"), title="Title")
+        return changed(
+            plan,
+            "docProps/core.xml",
+            lambda xml: xml.replace(b"?>", f"?><!DOCTYPE x [{declared}]>".encode(), 1).replace(
+                b"Title", title.encode()
+            ),
+        )
+
+    assert read("a.docx", named("&e0; plan", "Annual")).metadata["title"] == "Annual plan"
+    swollen = read("a.docx", named("&e9;", "ha" * 10, *(f"&e{n};" * 10 for n in range(9))))
+    assert swollen.metadata["title"] == "Install"
+    assert [note.words for note in swollen.notes] == ["damaged parts, not read"]
+
+
+def test_the_name_of_an_icon_is_not_the_title_of_its_page(read: Callable[..., Artifact]) -> None:
+    icon = "<svg><title>Menu</title></svg>"
+
+    assert read("a.html", f"<body>{icon}<h1>Annual report</h1>".encode()).metadata["title"] == "Annual report"
+    assert read("a.html", f"<title>Report</title><body>{icon}".encode()).metadata["title"] == "Report"
+
+
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    [
+        ("a.html", b"<hr><p>author: Bob #call<hr><p>The deposit is 900 euros."),
+        ("a.docx", word(("Notes", "author: Bob #call"), ("Lease", "The deposit is 900 euros."))),
+        ("a.ipynb", notebook(("markdown", "---\nauthor: Bob #call\n---\nThe deposit is 900 euros."))),
+    ],
+    ids=["html", "docx", "ipynb"],
+)
+def test_words_of_a_document_are_not_taken_for_front_matter_or_tags(
+    read: Callable[..., Artifact], name: str, payload: bytes
+) -> None:
+    found = read(name, payload)
+
+    assert not {"author", "tags", "front_matter"} & found.metadata.keys()
+    assert any("Bob" in block.words for block in blocks(found.raw))
+
+
+@pytest.mark.parametrize("suffix", ["vcf", "html", "md"])
+def test_a_file_is_not_called_after_the_first_of_its_sections(read: Callable[..., Artifact], suffix: str) -> None:
+    def written(*names: str) -> bytes:
+        form = {
+            "vcf": "BEGIN:VCARD\r\nFN:{}\r\nTEL:1\r\nEND:VCARD\r\n",
+            "html": "<h2>{}</h2><p>words</p>",
+            "md": "## {}\n\nwords\n\n",
+        }[suffix]
+        return "".join(form.format(name) for name in names).encode()
+
+    assert read(f"a.{suffix}", written("Anna Alt", "Bob Berg")).metadata["title"] == f"a.{suffix}"
+    assert read(f"a.{suffix}", written("Anna Alt")).metadata["title"] == "Anna Alt"
 
 
 def test_a_word_parted_at_the_end_of_a_line_is_joined(read: Callable[..., Artifact]) -> None:

@@ -116,6 +116,12 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
     assert found.text == "Größe und Übermut\nbold text\n\nnext"
     assert found.metadata["title"] == "The über plan"
 
+    cyrillic = convert_document(
+        "a.rtf", rb"{\rtf1\ansi\ansicpg1251{\info{\title \'cf\'f0\'e8\'e2\'e5\'f2 \{1\}}}text}", LIMIT
+    )
+    assert cyrillic is not None
+    assert cyrillic.metadata["title"] == "Привет {1}"
+
 
 @pytest.mark.parametrize(
     ("body", "text", "notes"),

@@ -23,12 +23,16 @@ UNPACKED_SHARE = 10
 NO_TITLES = frozenset(
     {
         *("untitled", "(unspecified)", "(anonymous)", "word document", "no slide title"),
+        *("document", "untitled document"),
         *("powerpoint presentation", "powerpoint-präsentation", "présentation powerpoint"),
         *("presentación de powerpoint", "presentazione standard di powerpoint", "apresentação do powerpoint"),
         *("powerpoint-presentatie", "prezentacja programu powerpoint"),
     }
 )
 """Placeholder titles that programs write, in their user's language, when nobody gave a title."""
+
+FILE_TITLE = re.compile(r"Microsoft (?:Word|Excel|PowerPoint) - ", re.IGNORECASE)
+"""Beginning of a title that a printer made of the name that the file once had."""
 
 NO_AUTHORS = frozenset({"anonymous", "(anonymous)", "(unspecified)", "python-docx"})
 
@@ -97,7 +101,8 @@ def core_properties(payload: bytes) -> dict[str, Any]:
     found: dict[str, str] = {}
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         if "docProps/core.xml" in archive.namelist():
-            root = fromstring(archive.read("docProps/core.xml"))
+            # expat itself ends entities that expand to too much, and none from outside is read.
+            root = fromstring(archive.read("docProps/core.xml"), forbid_entities=False)
             found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
     return {
         "title": property_text(found.get("title"), NO_TITLES),
@@ -109,7 +114,7 @@ def core_properties(payload: bytes) -> dict[str, Any]:
 def property_text(value: str | None, placeholders: frozenset[str]) -> str:
     """Return the text of a document's property, such as its title; "" for a placeholder."""
     value = as_title((value or "").replace("\0", ""))
-    return "" if value.lower() in placeholders else value
+    return "" if value.lower() in placeholders or FILE_TITLE.match(value) else value
 
 
 def to_markdown(converter: Any, payload: bytes, suffix: str, **options: Any) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -20,6 +21,9 @@ from findingaid.sources.converters.spreadsheets import convert_workbook
 from findingaid.sources.converters.web import convert_html, convert_web_page
 from findingaid.sources.documents import FORMATS, PICTURE, SCAN, WORKBOOKS, Converted
 
+RULE = re.compile(r"\A---(?=[ \t]*$)", re.MULTILINE)
+"""Line at the beginning of a text, which would open front matter; a document has none."""
+
 
 def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
     """Return a document's text and metadata. Raises ReadError for any defect of the document, and MemoryError."""
@@ -28,6 +32,8 @@ def convert(suffix: str, payload: bytes, max_bytes: int) -> Converted:
         raise ReadError(f"an empty file, not a valid {name}: exclude it", "parse")
     with defects_of(name):
         text, metadata, notes = CONVERTERS[suffix](payload, max_bytes)
+    if metadata.get("text_type") == "text/markdown":
+        text = RULE.sub("***", text)
     # Two halves of a surrogate pair are joined; a lone one is not valid Unicode text.
     text = text.replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if len(text.encode()) > max_bytes:

@@ -35,7 +35,8 @@ NOT_READ = {
 }
 """Groups of an RTF document that its converter leaves out, by what notes call them."""
 
-TITLE = re.compile(r"\{\\title ([^{}]*)\}")
+TITLE = re.compile(r"\{\\title ((?:[^{}\\]|\\.)*)\}", re.DOTALL)
+CODE_PAGE = re.compile(r"\\ansicpg\d+")
 
 
 def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
@@ -55,8 +56,9 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     braces = ESCAPED.sub("", source)
     left_out = {words: len(group.findall(source)) for words, group in NOT_READ.items()}
     left_out[CUT_SHORT] = braces.count("{") > braces.count("}") and "\\bin" not in source
-    title = property_text(found and rtf_to_text(f"{{\\rtf1{found[1]}}}"), NO_TITLES)
-    return Converted(text, {"title": title}, left_out_notes(left_out))
+    page = CODE_PAGE.search(source)
+    title = found and rtf_to_text(f"{{\\rtf1{page[0] if page else ''} {found[1]}}}", errors="replace")
+    return Converted(text, {"title": property_text(title, NO_TITLES)}, left_out_notes(left_out))
 
 
 def _raised(found: re.Match[str]) -> str:

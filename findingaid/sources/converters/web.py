@@ -8,7 +8,7 @@ from typing import Any
 
 from findingaid.model import Note
 from findingaid.sources.change_times import time_of
-from findingaid.sources.converters.common import left_out_notes, to_markdown
+from findingaid.sources.converters.common import NO_TITLES, left_out_notes, property_text, to_markdown
 from findingaid.sources.converters.marks import (
     escape_cell,
     escape_heading,
@@ -21,7 +21,6 @@ from findingaid.sources.converters.numbering import as_label
 from findingaid.sources.converters.tables import LONGEST_NAME, fills_columns, is_header
 from findingaid.sources.documents import Converted
 from findingaid.text.decoding import decode
-from findingaid.text.titles import as_title
 
 ASIDE = "//nav | //a[contains(@class, 'headerlink')]"
 """Parts of a page that are not content: lists of links, and the permalinks that Sphinx and MkDocs write."""
@@ -126,7 +125,8 @@ def convert_html(payload: bytes, max_bytes: int) -> Converted:
     # The parser has closed the tags that HTML lets stay open (p, li, td). markitdown would nest them, too deep for a
     # long page.
     text, title = to_markdown("HtmlConverter", as_bytes(page), ".html")
-    return Converted(text, {"title": title, "text_type": "text/markdown"}, [*notes, *left_out_notes(left_out)])
+    said = {"title": property_text(title, NO_TITLES), "text_type": "text/markdown"}
+    return Converted(text, said, [*notes, *left_out_notes(left_out)])
 
 
 def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
@@ -149,7 +149,7 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
     found = trafilatura.extract_metadata(page, extensive=False)
     if parsed is not None and not _declares(parsed, found.author or ""):
         notes.append(Note("guessed", "author, guessed from the words of the page"))
-    said = {"title": as_title(found.title or ""), "author": found.author, "date": date}
+    said = {"title": property_text(found.title, NO_TITLES), "author": found.author, "date": date}
     metadata = whole.metadata | {name: value for name, value in said.items() if value}
     return Converted(text, metadata, [*whole.notes, *notes])
 
@@ -263,10 +263,9 @@ def _parsed(text: str, is_xml: bool = False) -> Any | None:
         root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", huge_tree=True))
     except etree.ParserError:
         return None
-    for element in list(root.iter("sup")):  # the converter leaves out that it is raised: 10 to the 6th would be 106
-        number = (element.text or "").strip()
-        if not len(element) and raised(number) != number:
-            _write(element, raised(number))
+    for element in root.xpath("//svg//title"):  # the name of an icon, which the converters take for the page's
+        element.tag = "span"
+    _raise_numbers(root)
     for element in list(root.iter("math")):
         _write_formula(element)
     for element in root.xpath("//*[contains(@style, 'line-through')]"):
@@ -278,6 +277,14 @@ def _parsed(text: str, is_xml: bool = False) -> Any | None:
         line.tail = escape_line(line.tail or "")
     free_spaces(root)
     return root
+
+
+def _raise_numbers(root: Any) -> None:
+    """Write raised numbers with signs of their own; the converter would make 106 of 10 to the 6th."""
+    for element in list(root.iter("sup")):
+        number = (element.text or "").strip()
+        if not len(element) and raised(number) != number:
+            _write(element, raised(number))
 
 
 def _write_character_data(text: str) -> str:
