@@ -8,7 +8,7 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from findingaid.config.settings import MIN_RESULT_TOKENS
 from findingaid.model import Mode
@@ -65,18 +65,23 @@ def without_unused(given: Mapping[str, Any], input_: type[Input]) -> dict[str, A
     return {name: value for name, value in filled.items() if value not in empty.get(name, ())}
 
 
-def from_texts(given: Mapping[str, Any], input_: type[Input]) -> Mapping[str, Any]:
-    """Return given values with those that do not fit, and are texts, read as JSON, or as the only item of a list."""
-    try:
-        input_.model_validate(given, strict=False)
-    except ValidationError as error:
-        wrong = {each["loc"][0] for each in error.errors(include_url=False) if isinstance(each["input"], str)}
-        for read in (orjson.loads, lambda text: [text]):
-            with suppress(ValueError):  # no JSON, or a value that does not fit either
-                meant = {name: read(value) if name in wrong else value for name, value in given.items()}
-                input_.model_validate(meant, strict=False)
-                return without_unused(meant, input_)
-    return given
+def read_lists(given: Mapping[str, Any], input_: type[Input]) -> dict[str, Any]:
+    """Return given values with each text in the place of a list or an object read as JSON, or as its only item.
+
+    Some clients of MCP pass lists and objects on as models write them.
+    """
+    kinds = _kinds(input_)
+    return {name: _read_list(value, kinds.get(name, set())) for name, value in given.items()}
+
+
+def _read_list(value: Any, kinds: set[str]) -> Any:
+    if not isinstance(value, str) or "string" in kinds or not kinds & {"array", "object"}:
+        return value
+    with suppress(orjson.JSONDecodeError):
+        meant = orjson.loads(value)
+        if meant is None or isinstance(meant, list | dict):
+            return meant
+    return [value] if "array" in kinds else value
 
 
 def _filled(value: Any) -> Any:
@@ -90,20 +95,22 @@ def _filled(value: Any) -> Any:
 @cache
 def _empty_values(input_: type[Input]) -> Mapping[str, Sequence[Any]]:
     """Map the name of each optional input to the values that count as not given."""
-    properties = input_.model_json_schema()["properties"]
+    kinds = _kinds(input_)
     return {
-        name: (
-            None,
-            "",
-            *(empty for kind, empty in (("array", []), ("object", {})) if kind in _kinds(properties[name])),
-        )
+        name: (None, "", *(empty for kind, empty in (("array", []), ("object", {})) if kind in kinds[name]))
         for name, field in input_.model_fields.items()
         if not field.is_required()
     }
 
 
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    return {each.get("type", "object" if "$ref" in each else "") for each in schema.get("anyOf", [schema])}
+@cache
+def _kinds(input_: type[Input]) -> Mapping[str, set[str]]:
+    """Map the name of each input to the kinds of JSON values that it takes."""
+    properties = input_.model_json_schema()["properties"]
+    return {
+        name: {each.get("type", "object" if "$ref" in each else "") for each in schema.get("anyOf", [schema])}
+        for name, schema in properties.items()
+    }
 
 
 class RecencyInput(Input):

@@ -37,6 +37,7 @@ from findingaid.config.settings import ServeSettings
 from findingaid.serve.calls import call_from, literal
 from findingaid.serve.capabilities import Capability, published_version
 from findingaid.serve.errors import problem_of
+from findingaid.serve.inputs import read_lists
 from findingaid.serve.limits import WorkerPool
 from findingaid.serve.lines import escape_line_ends, message_id, read_lines
 from findingaid.serve.profiles import capabilities_of
@@ -133,7 +134,10 @@ class Mcp:
         if trace := set_traceparent((context.meta or {}).get("traceparent")):
             log.info("tool %r within trace %s", asked.name, trace)
         try:
-            called = partial(self._tools_session.call, asked.name, asked.arguments or {}, texts=True)
+            given = asked.arguments or {}
+            if capability := self._tools_session.capabilities.get(asked.name):
+                given = read_lists(given, capability.input)
+            called = partial(self._tools_session.call, asked.name, given)
             async with reporting(context, asked.name, self._settings.timeout):
                 result = await self._work.run(called)
         except Exception as error:  # noqa: BLE001  # tool errors are results, so that a model can act on them

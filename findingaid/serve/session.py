@@ -16,7 +16,7 @@ from findingaid.access import Caller
 from findingaid.errors import FindingAidError, brief
 from findingaid.serve.capabilities import CAPABILITIES, Capability, unused_inputs
 from findingaid.serve.errors import UnknownCapabilityError, input_error
-from findingaid.serve.inputs import from_texts, without_unused
+from findingaid.serve.inputs import without_unused
 from findingaid.serve.request_context import ASKING
 from findingaid.serve.truncation import truncate, without_empty
 from findingaid.serve.view import View
@@ -77,17 +77,16 @@ class Session(View):
     def call(self, name: str, given: object, *, texts: bool = False) -> dict[str, Any]:
         """Call a capability and return its result as JSON values.
 
-        With `texts`, values may be texts, as in a URL and as some models write lists and numbers, and are converted.
-        Optional inputs that are empty count as not given. Raises InputError when the input does not match the schema,
-        UnknownCapabilityError when no such capability is served, and the errors of the library.
+        With `texts`, all given values are strings, as in a URL, and are converted. Optional inputs that are empty count
+        as not given. Raises InputError when the input does not match the schema, UnknownCapabilityError when no such
+        capability is served, and the errors of the library.
         """
         capability = self.capabilities.get(name)
         if capability is None:
             known = ", ".join(self.capabilities)
             raise UnknownCapabilityError(f"unknown capability {brief(name)}. Known: {known}{self._way_to(name)}")
         if isinstance(given, Mapping):
-            given = without_unused(given, capability.input)
-            given = {**capability.defaults, **(from_texts(given, capability.input) if texts else given)}
+            given = {**capability.defaults, **without_unused(given, capability.input)}
         try:
             asked = capability.input.model_validate(given, strict=not texts)
         except ValidationError as error:
