@@ -51,7 +51,6 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         self._engines: dict[str, Engine] = {}
         self._under_way: dict[str, Connection] = {}
-        self._tables: set[str] = set()
         self._partitions: dict[str, Sequence[str]] = {}
         self._partitions_of: object = None
         self._one_thread = RLock()
@@ -98,15 +97,12 @@ class BatchingSqliteEventLog(SqliteEventLogStorage):
 
     def has_table(self, table_name: str) -> bool:
         # The base method makes an engine for each question, a third of the time of a tick of the automation sensor.
-        if table_name not in self._tables:  # migrations drop none
-            with self.index_connection() as connection:
-                if not inspect(connection).has_table(table_name):
-                    return False
-            self._tables.add(table_name)
-        return True
+        with self.index_connection() as connection:
+            return inspect(connection).has_table(table_name)
 
     def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
-        # A tick of the automation sensor asks some 200 times, and the base method reads all keys each time.
+        # A tick of the automation sensor asks some 200 times, and the base method reads all keys each time. They are
+        # kept until SQLite counts a write, by another connection or by this one.
         with self.index_connection() as connection:
             database: Any = connection.connection.driver_connection
             if database.in_transaction:  # which may be rolled back
