@@ -168,10 +168,20 @@ def test_links_lead_to_the_pages_of_a_site_and_a_page_is_its_main_text(harbour: 
             "",
             "2023-02-01",
         ),
+        ("<meta name='date' content='February 1, 2023'>", "", "2023-02-01"),
+        ("<meta name='dc.date' content='1. Februar 2023'>", "", "2023-02-01"),
+        ("<meta name='date' content='2023年2月1日'>", "", "2023-02-01"),
+        ("<meta name='date' content='Wed Feb 01 2023 23:30:00 GMT-0500 (EST)'>", "", "2023-02-01"),
+        ("<meta name='citation_date' content='2023/2/1'>", "", "2023-02-01"),
+        ("<meta name='dcterms.date' content='28.02.2023'>", "", "2023-02-28"),
+        ("<meta name='date' content='2023'><meta name='dc.date' content='Feb 1 2023'>", "", "2023-02-01"),
         ("", "<time class='entry-date published' datetime='2023-02-01T08:00:00Z'>1 February</time>", "2023-02-01"),
         ("", "<p itemprop='datePublished' datetime='2023-02-01'></p><p pubdate datetime='2023-02-02'></p>", None),
     ],
-    ids=["words", "event", "address", "meta", "slashes", "zone", "linked data", "marked", "several"],
+    ids=[
+        *("words", "event", "address", "meta", "slashes", "zone", "linked data"),
+        *("English", "German", "Japanese", "JavaScript", "no zeros", "dots", "a year beside", "marked", "several"),
+    ],
 )
 def test_the_date_of_a_page_is_the_one_that_it_declares(
     harbour: Server, head: str, body: str, date: str | None
@@ -184,6 +194,28 @@ def test_the_date_of_a_page_is_the_one_that_it_declares(
     (page,) = (source.read(listing.artifact_id) for listing in source.discover().listings)
 
     assert page.metadata.get("date") == date
+
+
+@pytest.mark.parametrize(
+    ("head", "count"),
+    [
+        ("<meta name='date' content=' '>", 0),
+        ("<meta name='date' content='05/06/2024'>", 1),
+        ("<meta name='date' content='05.06.24'>", 1),
+        ("<meta name='date' content='2024-06'><meta name='dc.date' content='2024'>", 2),
+        ("<meta name='date' content='yesterday'>", 1),
+        ("<meta name='date' content='2024-06-05'><meta name='dc.date' content='2024-06-06'>", 2),
+    ],
+    ids=["none", "day or month", "year of two digits", "no day", "relative", "two days"],
+)
+def test_a_declared_date_that_may_be_of_several_days_is_noted(harbour: Server, head: str, count: int) -> None:
+    harbour.page("/", f"<main><p>{'Ships over 40 metres pay double. ' * 5}</p></main>", head)
+    source = harbour.site()
+
+    (page,) = (source.read(listing.artifact_id) for listing in source.discover().listings)
+
+    assert "date" not in page.metadata
+    assert sum(note.count for note in page.notes if "declared dates" in note.words) == count
 
 
 @pytest.mark.parametrize(

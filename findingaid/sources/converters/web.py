@@ -51,6 +51,10 @@ TIMES = (
 )
 """Elements of a page that are marked as the time when it was published."""
 
+YEAR = re.compile(r"(?<![0-9])[0-9]{4}(?![0-9])")
+ORDERS = ("DMY", "MDY")
+LONGEST_DATE = 80
+
 TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
 )
@@ -135,7 +139,7 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
 
     parsed = _parsed(decode(payload)[0])
     page = "" if parsed is None else as_bytes(parsed).decode()
-    date = "" if parsed is None else _published(parsed)
+    date, dates = ("", 0) if parsed is None else _published(parsed)
     whole = convert_html(payload, max_bytes)
     config = trafilatura.settings.use_config()
     config["DEFAULT"].update({"MIN_EXTRACTED_SIZE": "1", "MIN_OUTPUT_SIZE": "1"})  # a short page, too, has a menu
@@ -145,7 +149,11 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
     if not text:
         return whole._replace(notes=[*whole.notes, Note("guessed", "no main text found: the whole page is read")])
     beside = len(whole.text.split()) - len(text.split())
-    notes = left_out_notes({"words beside the main text of a page, as in its footer, not read": max(0, beside)})
+    left_out = {
+        "words beside the main text of a page, as in its footer, not read": max(0, beside),
+        "declared dates of a page, of several days or in no clear form, not read": dates,
+    }
+    notes = left_out_notes(left_out)
     found = trafilatura.extract_metadata(page, extensive=False)
     if parsed is not None and not _declares(parsed, found.author or ""):
         notes.append(Note("guessed", "author, guessed from the words of the page"))
@@ -154,18 +162,32 @@ def convert_web_page(payload: bytes, max_bytes: int) -> Converted:
     return Converted(text, metadata, [*whole.notes, *notes])
 
 
-def _published(page: Any) -> str:
-    """Return the day on which a page declares that it was published; "" if it declares none, or several.
+def _published(page: Any) -> tuple[str, int]:
+    """Return the day on which a page declares that it was published; "" and how many dates it declares without one.
 
     Any other date in its words may be of what it tells of, or of its footer.
     """
     head = [meta.get("content", "") for meta in page.iter("meta") if _name_of(meta) in DATES]
     linked = [day for script in page.xpath(LINKED_DATA) for day in PUBLISHED.findall(script)]
-    for declared in (head, linked, page.xpath(TIMES)):
-        times = (time_of(said.strip().replace("/", "-")) for said in declared)
-        if days := {time.date().isoformat() for time in times if time}:
-            return days.pop() if len(days) == 1 else ""  # a page that lists others has the days of each
-    return ""
+    told = [[said for text in texts if (said := text.strip())] for texts in (head, linked, page.xpath(TIMES))]
+    for declared in told:
+        if days := {day for said in declared if (day := _day_of(said))}:
+            return (days.pop(), 0) if len(days) == 1 else ("", len(declared))  # a page that lists others has theirs
+    return "", sum(map(len, told))
+
+
+def _day_of(said: str) -> str:
+    """Return the day that a text states in any language; "" if it states none, or one of two, as 05/06/2024 does."""
+    if at := time_of(said):
+        return at.date().isoformat()
+    if not YEAR.search(said):
+        return ""
+    import dateparser
+
+    settings = {"STRICT_PARSING": True, "PARSERS": ["absolute-time"]}
+    read = [dateparser.parse(said[:LONGEST_DATE], settings={**settings, "DATE_ORDER": order}) for order in ORDERS]
+    days = {at.date().isoformat() for at in read if at}
+    return days.pop() if len(days) == 1 else ""
 
 
 def _declares(page: Any, authors: str) -> bool:
