@@ -161,6 +161,9 @@ NOT_READ: Mapping[str, str] = {
 
 NOT_READ_SUFFIXES = tuple(NOT_READ)
 
+PLAIN_REVISION = "1"
+"""Version of the reading of text as it is: its encoding, its front matter, its title."""
+
 NOT_READ_REVISION = "3"
 """Version of these reasons, which is in the stamps of such files."""
 
@@ -213,12 +216,11 @@ def converter_id(name: str) -> str:
 
 
 def with_converter(stamp: str, name: str) -> str:
-    """Return the stamp of a file, which also changes with the converters of a file with this name."""
-    converter = converter_id(name)
-    if not converter or not stamp:
-        return stamp
+    """Return the stamp of a file, which also changes with how a file with this name is read; "" for none."""
+    if not stamp:
+        return ""
     settled = stamp.removesuffix("?")
-    return f"{settled}:{converter}" + "?" * (settled != stamp)
+    return f"{settled}:{converter_id(name) or f'text-{PLAIN_REVISION}'}" + "?" * (settled != stamp)
 
 
 def is_compressed(name: str) -> bool:

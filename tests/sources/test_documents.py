@@ -31,6 +31,7 @@ from findingaid.errors import ReadError
 from findingaid.model import Artifact
 from findingaid.request_limits import CALLER, within
 from findingaid.serve.session import Session
+from findingaid.sources import documents
 from findingaid.sources.converters import process
 from findingaid.sources.documents import (
     A_CALLER,
@@ -935,6 +936,20 @@ def test_another_version_of_a_converter_changes_the_stamps_of_what_it_converts(r
 
     assert {name for name in now if now[name] != before[name]} == set(MADE) - {"report.pdf", "table.csv"}
     assert "markitdown-0.0.1" in before["plan.docx"]
+
+
+def test_another_reading_of_plain_text_changes_the_stamps_of_text_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ("a.md", "b.txt", "c", "d.json", "table.csv")
+    for name in plain:
+        (root / name).write_text("text")
+    before = {listing.artifact_id: listing.stamp.rstrip("?") for listing in Files(root).discover().listings}
+
+    monkeypatch.setattr(documents, "PLAIN_REVISION", "next")
+    now = {listing.artifact_id: listing.stamp.rstrip("?") for listing in Files(root).discover().listings}
+
+    assert {name for name in now if now[name] != before[name]} == {*plain}
 
 
 def test_what_is_read_as_it_is_has_no_converter() -> None:

@@ -32,6 +32,7 @@ from findingaid.protocols import ConcurrentSource
 from findingaid.query.lookup.freshness import NO_STAMPS, Freshness
 from findingaid.sources.addresses import Address
 from findingaid.sources.change_times import RACY_SECONDS
+from findingaid.sources.documents import with_converter
 from findingaid.sources.files import Files
 from findingaid.sources.limits import SILENT
 from findingaid.sources.sessions import Sessions
@@ -620,7 +621,7 @@ def test_a_git_checkout_is_as_of_its_ref(tmp_path: Path) -> None:
     tagged, head = (Files(f"git://{git.folder}:{ref}@") for ref in ("v1", "main"))
 
     assert (tagged.read("a.md").raw, head.read("a.md").raw) == ("first", "second")
-    assert head.discover().listings[0].stamp == git.git("rev-parse", "main:a.md").strip()
+    assert head.discover().listings[0].stamp == with_converter(git.git("rev-parse", "main:a.md").strip(), "a.md")
 
 
 def test_links_in_a_repository_fail_by_name(tmp_path: Path) -> None:
