@@ -248,7 +248,7 @@ class Database:
         return Listing(artifact_id, content_hash(artifact.raw, artifact.metadata), payload_bytes(artifact.raw))
 
     def _artifact(self, artifact_id: str, row: Mapping[str, Any]) -> Artifact:
-        values = {name: plain_value(value) for name, value in row.items()}
+        values = {name: plain_value(_unpadded(value)) for name, value in row.items()}
         text = columns_of(self.text)
         named = [n for n in values if n not in {self.id, *text}]
         fields = named if self.fields is None else columns_of(self.fields)
@@ -442,6 +442,14 @@ def _month_notes(row: Mapping[str, Any]) -> Iterator[Note]:
         yield Note(
             "guessed", f"intervals, of 30 days a month: cast them to text in a query (column {', '.join(columns)})"
         )
+
+
+def _unpadded(value: Any) -> Any:
+    """Return a value without the spaces that a database adds to a text in a column of type CHAR(n).
+
+    A filter on `'open'` would not find it.
+    """
+    return value.rstrip(" ") if isinstance(value, str) else value
 
 
 def _by_name(row: RowMapping) -> dict[str, Any]:

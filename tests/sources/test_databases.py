@@ -237,6 +237,17 @@ def test_another_column_makes_every_row_stale(base: Base) -> None:
     assert source.read("1").metadata["owner"] is None
 
 
+def test_the_padding_of_a_column_of_fixed_width_is_no_part_of_its_values(base: Base) -> None:
+    base.run(
+        "CREATE TABLE padded (id INTEGER, body CHAR(9), state CHAR(6))",
+        "INSERT INTO padded VALUES (1, 'A leak.  ', 'open  ')",
+    )
+
+    read = base.source(table="padded").read("1")
+
+    assert (read.raw, read.metadata["state"]) == ("A leak.", "open")
+
+
 def test_a_query_takes_the_place_of_a_table(base: Base) -> None:
     text = """body || ' (' || COALESCE(team, ':none') || ')' AS "The Text\""""
     query = f"SELECT id AS number, {text} FROM tickets WHERE id < 9;"
