@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import findingaid
 from findingaid.aid import FindingAid
 from findingaid.config.loading import parse_override
 from findingaid.config.settings import Settings
-from findingaid.errors import CasesError, ConfigError
+from findingaid.corpus import find_corpus
+from findingaid.errors import CasesError, ConfigError, QueryError
 from findingaid.evaluation.answers import Grading, grade_answers
 from findingaid.identity.hashes import content_hash
 from findingaid.indexing.run import ProgressOf
@@ -23,9 +25,10 @@ from findingaid.metrics import Case, Cases, Evaluation, evaluate_search, load_ca
 from findingaid.metrics.rankings import Progress
 from findingaid.protocols import Verifier
 from findingaid.query.search import Recency
+from findingaid.query.search.filters.validation import validate_filter
 from findingaid.query.search.options import DESCRIPTIONS, SearchOptions
 from findingaid.registry import one_line
-from findingaid.store.sql import one_of
+from findingaid.store.sql import both, one_of
 
 MADE_BY_A_RUN = ("corpora", "embedder", "lexical", "synthesizer")
 """Settings that change the indexed data."""
@@ -122,7 +125,7 @@ def evaluate(
 
     The cases are put to the data that `aid` publishes. Raises CasesError, ConfigError, QueryError, StoreError.
     """
-    cases = _published(aid, cases).expecting()
+    cases = _findable(aid, cases, corpora).expecting()
     if measures is not None:
         measures = [measure_name(text) for text in measures]
     if unknown := sorted(asked.keys() - set(options())):
@@ -149,7 +152,7 @@ def evaluate_answers(
     `judge` says whether the cited evidence supports each sentence. `count` limits the cases to a sample drawn by
     `seed`. Raises CasesError, ConfigError, QueryError, StoreError, ModelError.
     """
-    known = _published(aid, cases).cases
+    known = _findable(aid, cases, corpora).cases
     chosen = known if count is None else sample_cases(known, count, seed)
     return grade_answers(
         aid.remembering(), chosen, name=name, seed=seed, judge=judge, progress=progress, corpora=corpora, **asked
@@ -184,16 +187,35 @@ def evaluate_as(
     )
 
 
-def _published(aid: FindingAid, cases: Cases | str | Path) -> Cases:
-    """Load cases. Raises CasesError for a case that expects an artifact that is not published."""
+def _findable(aid: FindingAid, cases: Cases | str | Path, corpora: Sequence[str] | None) -> Cases:
+    """Load cases. Raises CasesError for a case that expects an artifact that its search cannot find.
+
+    Such an artifact would count as missed under any settings.
+    """
     if not isinstance(cases, Cases):
         cases = load_cases(cases)
-    wanted = {i: case.place for case in reversed(cases.cases) for i in case.expected}
-    ids = sorted({i.partition("/")[2] for i in wanted})
-    found = aid.store.published().to_table(["corpus", "artifact_id"], filter=one_of("artifact_id", ids)).to_pylist()
-    missing = wanted.keys() - {f"{row['corpus']}/{row['artifact_id']}" for row in found}
-    if missing:
-        first = min(missing, key=lambda i: (wanted[i], i))
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise CasesError(f"{wanted[first]}: expected {first!r} is not in the published index{more}")
+    for name in corpora or ():
+        find_corpus(aid.corpora, name)
+    records = aid.store.published()
+    wanted = one_of("artifact_id", sorted({i.partition("/")[2] for case in cases.cases for i in case.expected}))
+
+    @cache
+    def matching(where: str | None) -> set[str]:
+        condition = None if where is None else validate_filter(where, aid.store, records, corpora or ())
+        rows = records.to_table(["corpus", "artifact_id"], filter=both(wanted, condition)).to_pylist()
+        return {f"{row['corpus']}/{row['artifact_id']}" for row in rows}
+
+    def require(found: Callable[[Case], Container[str]], reason: str) -> None:
+        missing = {i: case.place for case in reversed(cases.cases) for i in case.expected if i not in found(case)}
+        if missing:
+            first = min(missing, key=lambda i: (missing[i], i))
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise CasesError(f"{missing[first]}: expected {first!r} {reason}{more}")
+
+    require(lambda _: matching(None), "is not in the published index")
+    if corpora:
+        searched = {i for i in matching(None) if i.partition("/")[0] in corpora}
+        require(lambda _: searched, f"is not in the corpora to search: {', '.join(corpora)}")
+    with suppress(QueryError):  # for an invalid filter, which the search of its case names
+        require(lambda case: matching(case.where), "has nothing that matches `where`")
     return cases

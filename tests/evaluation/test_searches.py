@@ -296,6 +296,20 @@ def test_a_case_that_expects_what_is_not_there_is_named(indexed: Cli) -> None:
     assert "cases.yaml:4: expected 'docs/ghost.md' is not in the published index (and 1 more)" in result.stderr
 
 
+def test_a_case_whose_search_cannot_find_what_it_expects_is_named(indexed: Cli) -> None:
+    indexed.settings["corpora"]["others"] = indexed.settings["corpora"]["docs"]
+    indexed.configure()
+    elsewhere = asking_for("vector", where="artifact_id = 'ledger.md'")
+    cases = write_cases(indexed, asking_for("ledger", where="artifact_id = 'ledger.md'"), elsewhere)
+
+    of_filter = indexed.run("eval", "--set", cases)
+    of_corpus = indexed.run("eval", "answers", "--set", cases, "--corpus", "others")
+
+    assert error_of(of_filter).endswith("cases.yaml:5: expected 'docs/vector.md' has nothing that matches `where`")
+    expected = "cases.yaml:1: expected 'docs/ledger.md' is not in the corpora to search: others (and 1 more)"
+    assert error_of(of_corpus).endswith(expected)
+
+
 # -- a floor ---------------------------------------------------------------------------------------------
 
 
