@@ -59,18 +59,6 @@ class Access(Protocol):
 
 
 @runtime_checkable
-class ResumableSource(Source, Protocol):
-    """A source whose artifacts grow at the end, so that only the addition has to be read."""
-
-    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
-        """Return the same artifact as `read`, at the cost of the text added since `before`. Raises ReadError.
-
-        `before` comes from the artifacts table, so it may be of any age and even from another source. The artifact
-        itself must therefore hold the position from which the source reads on.
-        """
-
-
-@runtime_checkable
 class StatSource(Source, Protocol):
     """A source that can look at single artifacts, at a cost that does not grow with their number."""
 

@@ -27,7 +27,7 @@ from findingaid.indexing.vectors import Embeddings, dimensions_of
 from findingaid.indexing.watchdog import Watch
 from findingaid.indexing.work import NO_SYNOPSIS, ArtifactWork, Batch, new_row
 from findingaid.model import EDGES, PARTS, Artifact, Listing, Outcome, Stage
-from findingaid.protocols import CostsNothing, Embedder, ResumableSource, ResumableSynthesizer, Strategy
+from findingaid.protocols import CostsNothing, Embedder, ResumableSynthesizer, Strategy
 from findingaid.store import Ledger, LedgerRow, Store
 from findingaid.store.artifacts import artifact_version, stored
 from findingaid.store.sql import equals
@@ -119,12 +119,9 @@ class Pipeline:
 
         In the latter case, artifacts whose last reading failed fail again for the same reason.
         """
-        options = batch.options
-        if Stage.ARTIFACTS in options.stages:
-            source = self.corpus.source
-            reads_on = isinstance(source, ResumableSource) and not options.redoes(Stage.ARTIFACTS)
+        if Stage.ARTIFACTS in batch.options.stages:
             with self._watch() as watch:
-                read_artifacts(source, self.corpus.access, batch.works, self._stored(batch) if reads_on else {}, watch)
+                read_artifacts(self.corpus.source, self.corpus.access, batch.works, watch)
             return
         known = self._stored(batch)
         for work in batch.works:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from findingaid.indexing.row_size import check_rows
 from findingaid.indexing.watchdog import Watch
 from findingaid.indexing.work import ArtifactWork
 from findingaid.model import Artifact, Outcome, Stage, SurfacePlan, Synopsis, SynthesizerInput
-from findingaid.protocols import Access, ConcurrentSource, EdgeExtractor, Embedder, ResumableSource, Source, Strategy
+from findingaid.protocols import Access, ConcurrentSource, EdgeExtractor, Embedder, Source, Strategy
 from findingaid.store.artifacts import artifact_version
 from findingaid.strategies.base import shown_text, validate_surface_kind
 from findingaid.strategies.with_synopsis import WithSynopsis, contexts
@@ -30,14 +30,10 @@ def read_artifacts(
     source: Source,
     access: Access | None,
     works: Sequence[ArtifactWork],
-    before: Mapping[str, Artifact],
     watch: Watch,
 ) -> None:
-    """Read payloads and metadata, and decide who may read them. The version covers blank metadata values too.
-
-    `before` are the artifacts as last read, for a source that can read on from there.
-    """
-    results = _read_all(source, [work.artifact_id for work in works], before, watch)
+    """Read payloads and metadata, and decide who may read them. The version covers blank metadata values too."""
+    results = _read_all(source, [work.artifact_id for work in works], watch)
     for work, result in zip(works, results, strict=True):
         if isinstance(result, Artifact) and access is None and result.readers is not None:
             work.fail(Stage.ARTIFACTS, ReadError(UNASKED, "access"))
@@ -56,24 +52,20 @@ def read_artifacts(
                 work.notes = [note] if note else []
 
 
-def _read_all(
-    source: Source, artifact_ids: Sequence[str], before: Mapping[str, Artifact], watch: Watch
-) -> Iterator[Artifact | BaseException]:
+def _read_all(source: Source, artifact_ids: Sequence[str], watch: Watch) -> Iterator[Artifact | BaseException]:
     """Yield artifacts in order, or the error of one that cannot be read; read in parallel if the source allows it."""
     readers = source.readers if isinstance(source, ConcurrentSource) else 1
     if readers == 1 or len(artifact_ids) < 2:
         for artifact_id in artifact_ids:
             watch.at("reading", artifact_id)
-            yield _read(source, before, artifact_id)
+            yield _read(source, artifact_id)
         return
     with ThreadPoolExecutor(readers) as pool:
-        yield from pool.map(partial(_read, source, before), artifact_ids)
+        yield from pool.map(partial(_read, source), artifact_ids)
 
 
-def _read(source: Source, before: Mapping[str, Artifact], artifact_id: str) -> Artifact | BaseException:
+def _read(source: Source, artifact_id: str) -> Artifact | BaseException:
     try:
-        if artifact_id in before and isinstance(source, ResumableSource):
-            return _storable(artifact_id, source.read_on(artifact_id, before[artifact_id]))
         return _storable(artifact_id, source.read(artifact_id))
     except RAISED as error:  # a source may raise anything; only this artifact fails
         return error

@@ -6,6 +6,7 @@ An artifact is a session; its id is the file's path below the root, without the 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,6 @@ from typing import Annotated, Any, ClassVar
 import orjson
 from annotated_types import Gt
 
-from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Artifact, Discovery, Listing, Note
 from findingaid.registry import checked
 from findingaid.sources.addresses import ConfigRoot, StorageOptions
@@ -24,16 +24,14 @@ from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
-FORMAT = 6
-"""Format version of `read_to`.
-
-Increment it when turns are parsed differently. It is part of each stamp, so that all transcripts are read whole again.
-"""
+FORMAT = 7
+"""Version of the parser. Increment it when turns are parsed differently: it is part of each stamp."""
 
 NO_TURNS = "no question of a person in it, so nothing of it is found: is it a transcript of Claude Code?"
 
 NO_QUESTION = "texts before the first question, not read"
 ATTACHED = "pictures and documents in questions, not read"
+REPEATED = "lines that a compaction wrote once more, not read again"
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
@@ -70,9 +68,6 @@ INTERRUPTED = re.compile(r"\[Request interrupted by user[^\[\]]*\]")
 TITLES = {"ai-title": "aiTitle", "custom-title": "customTitle"}
 """Types of lines with a title of the session -> its key, the better one last: one that a person gave."""
 
-UUID = re.compile(rb'"uuid":\s*"([^"]*)"')
-"""Id of a line of a transcript."""
-
 ASKED_MEANWHILE = {"type": "queued_command", "commandMode": "prompt"}
 """Fields of an attachment that holds a question which a person asked while the assistant worked."""
 
@@ -84,8 +79,7 @@ class Sessions:
 
     The payload is a mapping of session, project, title and `turns`. Each turn is a mapping of user_prompt,
     assistant_summary, assistant_full, tools, model and time. assistant_summary is the assistant's last text; where
-    notifications divide the turn, it also has the last text before each. `read_to` records where the last turn begins,
-    and a hash of everything before it, for `read_on`.
+    notifications divide the turn, it also has the last text before each.
     """
 
     root: ConfigRoot
@@ -121,33 +115,18 @@ class Sessions:
 
     def read(self, artifact_id: str) -> Artifact:
         text = self._files.payload(artifact_id + SUFFIX)
-        return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), text)
-
-    def read_on(self, artifact_id: str, before: Artifact) -> Artifact:
-        """Parse from the beginning of the last known turn, which may have continued.
-
-        A transcript that no longer has the same bytes up to the end of that turn's first line is parsed whole.
-        """
-        text = self._files.payload(artifact_id + SUFFIX)
-        known = _Known.of(before)
-        if known is None or not known.begins(text):
-            return self._artifact(artifact_id, _Transcript(_is_subagent(artifact_id)), text)
-        transcript = _Transcript(_is_subagent(artifact_id), **known.state, earlier=known.turns)
-        return self._artifact(artifact_id, transcript, text, known.at)
-
-    def _artifact(self, artifact_id: str, transcript: _Transcript, text: bytes, begin: int = 0) -> Artifact:
-        for line in _lines(text, begin):
+        transcript = _Transcript(_is_subagent(artifact_id))
+        for line in _lines(text):
             transcript.take(line)
         path = PurePosixPath(artifact_id)
         project = transcript.project or str(path.parent)
-        turns = [*transcript.earlier, *(turn.fields() for turn in transcript.turns)]
-        title = as_title(transcript.title(text)) or _first_question(turns) or as_title(path.name)
+        turns = [turn.fields() for turn in transcript.turns]
+        title = as_title(transcript.title()) or _first_question(turns) or as_title(path.name)
         raw = {
             "session": path.name,
             "project": project,
             "title": title,
             "turns": turns,
-            "read_to": transcript.read_to(text),
         }
         started = turns[0]["time"] if turns else ""
         own = {
@@ -158,7 +137,7 @@ class Sessions:
             "started": started,
         }
         notes = [Note("damaged_lines", "damaged lines, not read", transcript.damaged)] if transcript.damaged else []
-        notes += [Note("left_out", words, count) for words, count in transcript.left_out.items()]
+        notes += [Note("left_out", words, count) for words, count in transcript.left_out.items() if count]
         if not turns and text.strip():
             notes.append(Note("no_turns", NO_TURNS))
         return Artifact(artifact_id, raw, {**own, "damaged_lines": transcript.damaged}, notes)
@@ -167,18 +146,6 @@ class Sessions:
     def _files(self) -> Files:
         left_out = () if self.subagents else ("**/agent-*.jsonl", "**/subagents/")
         return Files(self.root, (f"**/*{SUFFIX}",), left_out, self.hidden, self.max_bytes, self.storage_options)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of a transcript.
-
-    `value` is its object, None for a damaged line; `at` and `end` are its position in the file.
-    """
-
-    value: Mapping[str, Any] | None
-    at: int
-    end: int
 
 
 @dataclass
@@ -212,71 +179,34 @@ class _Turn:
         }
 
 
-@dataclass(frozen=True)
-class _Known:
-    """Reading position that an artifact records: how far its transcript was read, up to its last turn."""
-
-    at: int
-    end: int
-    mark: str
-    state: Mapping[str, Any]
-    turns: Sequence[Mapping[str, Any]]
-
-    @classmethod
-    def of(cls, artifact: Artifact) -> _Known | None:
-        """Return the position, or None if the artifact has none or another version of this module wrote it."""
-        raw = artifact.raw
-        if isinstance(raw, str) or not isinstance(read_to := raw.get("read_to"), dict):
-            return None
-        if read_to.get("format") != FORMAT:
-            return None
-        return cls(read_to["at"], read_to["end"], read_to["mark"], read_to["state"], raw["turns"][:-1])
-
-    def begins(self, text: bytes) -> bool:
-        """Return whether a transcript is unchanged up to the end of the first line of the last known turn."""
-        return text[self.end : self.end + 1] in (b"", b"\n") and _mark(text, self.end) == self.mark
-
-
 @dataclass
 class _Transcript:
-    """Parser state over the lines of a transcript. `earlier` holds turns of a previous read, as fields."""
+    """Parser state over the lines of a transcript."""
 
     in_subagent: bool
     project: str = ""
     branch: str = ""
-    titles: Mapping[str, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
     """Last title of each type in `TITLES`."""
 
     summaries: dict[str, str] = field(default_factory=dict)
     """Titles by the id of the last line that they cover, in order; "" for a title that names none."""
 
     damaged: int = 0
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    earlier: Sequence[Mapping[str, Any]] = ()
+    left_out: Counter[str] = field(default_factory=Counter)
     turns: list[_Turn] = field(default_factory=list)
-    last: tuple[_Line, dict[str, Any]] | None = None
-    """First line of the last turn, and the state before it."""
+    ids: set[str] = field(default_factory=set)
+    """Ids of the lines so far. A second compaction writes lines from before the first once more, with their ids."""
 
-    def read_to(self, text: bytes) -> dict[str, Any] | None:
-        """Return the position from which to read on, in this text of the transcript; None before the first turn."""
-        if self.last is None:
-            return None
-        line, state = self.last
-        return {"format": FORMAT, "at": line.at, "end": line.end, "mark": _mark(text, line.end), "state": state}
-
-    def take(self, line: _Line) -> None:
-        before = self._state()
-        known = len(self.turns)
-        if line.value is None:
+    def take(self, line: Mapping[str, Any] | None) -> None:
+        """Take in the next line of the transcript; None is a damaged one."""
+        if line is None:
             self.damaged += 1
+        elif (own := _text(line.get("uuid"))) and own in self.ids:
+            self.left_out[REPEATED] += 1
         else:
-            self._take(line.value)
-        if len(self.turns) > known:
-            self.last = line, before
-
-    def _state(self) -> dict[str, Any]:
-        names = ("project", "branch", "titles", "summaries", "damaged", "left_out")
-        return {name: getattr(self, name) for name in names}
+            self.ids.add(own)
+            self._take(line)
 
     def _take(self, line: Mapping[str, Any]) -> None:
         self.project = self.project or _text(line.get("cwd"))
@@ -285,10 +215,10 @@ class _Transcript:
         attached = line.get("attachment")
         if line.get("type") == "summary":
             leaf = _text(line.get("leafUuid"))
-            others = {key: title for key, title in self.summaries.items() if key != leaf}
-            self.summaries = {**others, leaf: _text(line.get("summary"))}
+            self.summaries.pop(leaf, None)
+            self.summaries[leaf] = _text(line.get("summary"))
         elif (kind := _text(line.get("type"))) in TITLES and (title := _text(line.get(TITLES[kind])).strip()):
-            self.titles = {**self.titles, kind: title}
+            self.titles[kind] = title
         elif isinstance(attached, dict) and attached.items() >= ASKED_MEANWHILE.items():
             self._take({**line, "type": "user", "attachment": None, "message": {"content": attached.get("prompt")}})
         elif isinstance(message, dict) and (self.in_subagent or not line.get("isSidechain")):
@@ -301,31 +231,27 @@ class _Transcript:
         said = "\n\n".join(text for block in blocks if (text := _text(block.get("text")).strip()))
         if line.get("type") == "user" and not self._is_noise(line):
             pictures = sum(block.get("type") in ("image", "document") for block in blocks)
-            self._leave_out(ATTACHED, pictures)
+            self.left_out[ATTACHED] += pictures
             if typed := _typed(said):
                 self.turns.append(_Turn(typed, _text(line.get("timestamp"))))
             elif (said or pictures) and self.turns:
                 self.turns[-1].end_answer()
-        elif line.get("type") == "assistant" and not (self.turns or self.earlier):
-            self._leave_out(NO_QUESTION, bool(said))
-        elif line.get("type") == "assistant" and self.turns:
+        elif line.get("type") == "assistant" and not self.turns:
+            self.left_out[NO_QUESTION] += bool(said)
+        elif line.get("type") == "assistant":
             turn = self.turns[-1]
             turn.said += [said] if said else []
             turn.tools |= {_text(block.get("name")): None for block in blocks if block.get("type") == "tool_use"}
             turn.model = _text(message.get("model")) or turn.model
 
-    def _leave_out(self, words: str, count: int) -> None:
-        if count:
-            self.left_out = {**self.left_out, words: self.left_out.get(words, 0) + count}
-
-    def title(self, text: bytes) -> str:
-        """Return the title of the session whose transcript is `text`; a name that a person gave it goes first.
+    def title(self) -> str:
+        """Return the title of the session; a name that a person gave it goes first.
 
         Summaries of other sessions, which Claude Code also writes into a transcript, are ignored.
         """
         if named := next((self.titles[kind] for kind in reversed(TITLES) if kind in self.titles), ""):
             return named
-        own = {"", *(found.decode("utf-8", "replace") for found in UUID.findall(text))} if self.summaries else set()
+        own = {"", *self.ids}
         return next((title for leaf, title in reversed(self.summaries.items()) if title and leaf in own), "")
 
     def _is_noise(self, line: Mapping[str, Any]) -> bool:
@@ -369,29 +295,23 @@ def _of_session(listing: Listing) -> Listing:
     return replace(listing, artifact_id=listing.artifact_id.removesuffix(SUFFIX), stamp=stamp)
 
 
-def _lines(text: bytes, begin: int) -> Iterator[_Line]:
-    """Yield the lines of a transcript from `begin` on.
+def _lines(text: bytes) -> Iterator[Mapping[str, Any] | None]:
+    """Yield the lines of a transcript, None for a damaged one.
 
     An incomplete last line is still being written and is left out.
     """
-    end = begin - 1
-    while end < len(text):
-        at = end + 1
+    at = 0
+    while at <= len(text):
         end = text.find(b"\n", at)
-        end = len(text) if end < 0 else end
-        line = text[at:end]
+        line = text[at : None if end < 0 else end]
         try:
             value = orjson.loads(line) if line.strip() else {}
         except orjson.JSONDecodeError:
-            if end == len(text):
+            if end < 0:
                 return
             value = None
-        yield _Line(value if isinstance(value, dict) else None, at, end)
-
-
-def _mark(text: bytes, end: int) -> str:
-    """Return a hash of a transcript up to a position."""
-    return bytes_hash(memoryview(text)[:end])
+        yield value if isinstance(value, dict) else None
+        at = len(text) + 1 if end < 0 else end + 1
 
 
 def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:
