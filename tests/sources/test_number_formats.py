@@ -64,6 +64,38 @@ def test_cells_of_excel_have_their_units() -> None:
     )
 
 
+@pytest.mark.parametrize(("mac", "day"), [(False, "1850-05-01"), (True, "1854-05-02")])
+def test_dates_before_the_first_day_and_negative_times_are_those_that_a_program_shows(mac: bool, day: str) -> None:
+    codes = ["yyyy-mm-dd", "h:mm", "[$-409]d/m/yy", "mm:ss", '0.0 "d"']
+
+    def write(book: xlsxwriter.Workbook) -> None:
+        book.date_1904 = mac
+        sheet = book.add_worksheet("A")
+        sheet.write_row(0, 0, ["B", "C", "D", "E", "F"])
+        for column, code in enumerate(codes):
+            sheet.write(1, column, -18140 if "y" in code else -0.1, book.add_format({"num_format": code}))
+
+    text = convert(".xlsx", workbook(write), 1_000_000).text
+
+    assert text.endswith(f"| {day} | -2:24 | {day} | -2:24 | -0.1 d |")
+
+
+def test_a_sheet_with_units_keeps_its_raised_digits() -> None:
+    def write(book: xlsxwriter.Workbook) -> None:
+        sheet = book.add_worksheet("A")
+        sheet.write_row(0, 0, ["What", "Value"])
+        sheet.write_row(1, 0, [1, 0.25], book.add_format({"num_format": "0%"}))
+
+    power = b"<is><r><t>10</t></r><r><rPr><vertAlign val='superscript'/></rPr><t>6</t></r></is>"
+    payload = changed(
+        workbook(write),
+        "xl/worksheets/sheet1.xml",
+        lambda xml: xml.replace(b'<c r="A2" s="1"><v>1</v>', b'<c r="A2" t="inlineStr">' + power),
+    )
+
+    assert convert(".xlsx", payload, 1_000_000).text.endswith("| 10⁶ | 25% |")
+
+
 def test_amounts_alone_are_no_names_of_columns() -> None:
     def write(book: xlsxwriter.Workbook) -> None:
         money = book.add_format({"num_format": '0.00 "EUR"'})

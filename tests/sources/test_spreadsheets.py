@@ -11,8 +11,9 @@ import pytest
 import xlsxwriter
 
 from findingaid.errors import ReadError
+from findingaid.sources.converters.number_formats import cell_text
 from findingaid.sources.converters.process import MEMORY_BYTES
-from findingaid.sources.converters.spreadsheets import BINARY, cell_text, column_name
+from findingaid.sources.converters.spreadsheets import BINARY, column_name
 from findingaid.sources.documents import WORKBOOKS, convert_document
 from findingaid.sources.files import Files
 from findingaid.strategies.chunked import Chunked
@@ -305,6 +306,15 @@ def test_old_and_open_workbooks_are_read() -> None:
 def test_pages_and_tables_of_text_under_the_name_of_a_workbook_are_read() -> None:
     assert read(b"\xef\xbb\xbf<table><tr><th>Item<tr><td>House</table>", "a.xls")[0] == "| Item |\n| --- |\n| House |"
     assert read(b"Item\tDue\nHouse\t2026\n", "a.xls")[0] == "Item\tDue\nHouse\t2026\n"
+
+
+def test_a_workbook_with_damaged_properties_is_read_without_them() -> None:
+    payload = changed(workbook(household), "docProps/core.xml", lambda part: part[:100])
+
+    text, notes = read(payload)
+
+    assert "| Item | Premium | Due |" in text
+    assert "damaged parts, not read" in notes
 
 
 @pytest.mark.parametrize(

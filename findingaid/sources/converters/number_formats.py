@@ -7,9 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from html import escape
 from typing import Any, NamedTuple
+
+from findingaid.sources.converters.marks import escape_tags
+
+EXCEL_DAYS = datetime(1899, 12, 30)
+MAC_DAYS = datetime(1904, 1, 1)
+"""The days that are number 0 in workbooks that count from 1900, and in those that count from 1904."""
+
+NEGATIVE = re.compile(rb"v>-")
+"""Beginning of a negative value, such as that of a date before these days."""
+
+DATES = {
+    **dict.fromkeys(("14", "15", "16", "17", "22"), "d"),
+    **dict.fromkeys(("18", "19", "20", "21", "45", "47"), "h"),
+}
+"""Codes of formats of dates and of times that workbooks do not spell out, each by one of its letters."""
 
 PERCENT = {"9": "0%", "10": "0.00%"}
 """Codes of formats that workbooks do not spell out. What others of these show depends on the language."""
@@ -48,6 +64,44 @@ class NumberFormat(NamedTuple):
         """Return a number with all its digits, also those that its program rounds away."""
         whole, point, rest = number_text(abs(100 * number if self.percent else number)).partition(".")
         return f"{'-' * (number < 0)}{self.before}{whole.zfill(self.width)}{point}{rest}{self.after}"
+
+
+class DateFormat(NamedTuple):
+    """Format of dates, counted in days from `first`; without `first`, of times alone."""
+
+    first: datetime | None
+
+    def shown(self, number: float) -> str | None:
+        """Return a date before the first day, or a negative time; None for any other, which calamine reads."""
+        if number >= 0:
+            return None
+        try:
+            since = timedelta(seconds=round(number * 86_400))
+            return cell_text(self.first + since if self.first else since)
+        except OverflowError:
+            return number_text(number)
+
+
+def cell_text(value: Any) -> str:
+    """Return the value of a cell as a person reads it: 2026-03-01, 14:30, 1250.5."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float():
+            return number_text(value)
+        case datetime():
+            return str(value.date()) if value.time() == time() else value.isoformat(" ", "auto").removesuffix(":00")
+        case time():
+            return value.isoformat("auto").removesuffix(":00")
+        case timedelta():
+            total = round(value.total_seconds())
+            minutes, seconds = divmod(abs(total), 60)
+            sign = "-" * (total < 0)
+            return f"{sign}{minutes // 60}:{minutes % 60:02}" + f":{seconds:02}" * (seconds > 0)
+        case date() | int():
+            return str(value)
+        case _:
+            return escape_tags(" ".join(str(value).split()))
 
 
 def number_text(number: float) -> str:
@@ -91,11 +145,25 @@ def _of_section(section: str) -> NumberFormat | None:
 
 def formats_of(styles: Any) -> Mapping[bytes, NumberFormat]:
     """Map the cell styles that add to a number to what they add. `styles` is the root of their part."""
-    spelled = {each.get("numFmtId"): each.get("formatCode", "") for each in styles.iterfind("{*}numFmts/{*}numFmt")}
-    used = [each.get("numFmtId") for each in styles.iterfind("{*}cellXfs/{*}xf")]
-    codes = PERCENT | spelled
-    found = {b"%d" % at: number_format(codes[of]) for at, of in enumerate(used) if codes.get(of)}
+    found = {at: number_format(code) for at, code in _codes(styles, PERCENT).items()}
     return {at: each for at, each in found.items() if each}
+
+
+def dates_of(styles: Any, first: datetime) -> Mapping[bytes, DateFormat]:
+    """Map the cell styles of dates and times to what they are. `first` is the day that is number 0."""
+    letters = {
+        at: {(token["other"] or "").lower() for token in TOKEN.finditer(code)}
+        for at, code in _codes(styles, DATES).items()
+    }
+    return {at: DateFormat(first if each & set("yd") else None) for at, each in letters.items() if each & set("ydhs")}
+
+
+def _codes(styles: Any, known: Mapping[str, str]) -> Mapping[bytes, str]:
+    """Map each cell style to the code of its format, of those that are spelled out or known."""
+    spelled = {each.get("numFmtId"): each.get("formatCode", "") for each in styles.iterfind("{*}numFmts/{*}numFmt")}
+    codes = {**known, **spelled}
+    used = [each.get("numFmtId") for each in styles.iterfind("{*}cellXfs/{*}xf")]
+    return {b"%d" % at: codes[of] for at, of in enumerate(used) if codes.get(of)}
 
 
 def struck_styles(styles: Any) -> list[bytes]:
@@ -110,7 +178,7 @@ def cells_in(sheet: bytes, styles: Sequence[bytes]) -> int:
     return sum(1 for _ in re.finditer(CELL % b"|".join(styles), sheet)) if styles else 0
 
 
-def with_formats(sheet: bytes, formats: Mapping[bytes, NumberFormat]) -> bytes:
+def with_formats(sheet: bytes, formats: Mapping[bytes, NumberFormat | DateFormat]) -> bytes:
     """Return the part of a sheet with the numbers in these styles replaced by texts of what is shown."""
 
     def shown(cell: re.Match[bytes]) -> bytes:
@@ -121,6 +189,8 @@ def with_formats(sheet: bytes, formats: Mapping[bytes, NumberFormat]) -> bytes:
         try:
             text = formats[style[1]].shown(float(value))
         except ValueError:
+            return cell[0]
+        if text is None:
             return cell[0]
         return STYLE.sub(lambda found: b' t="str"' + found[0], TYPE.sub(b"", begin), count=1) + escape(text).encode()
 

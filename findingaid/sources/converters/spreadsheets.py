@@ -12,11 +12,11 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Any
 
 from findingaid.errors import ReadError
+from findingaid.model import Note
 from findingaid.sources.converters.common import (
     ENCRYPTED,
     LOCKED,
@@ -26,8 +26,20 @@ from findingaid.sources.converters.common import (
     plain_text,
     unpacked,
 )
-from findingaid.sources.converters.marks import escape_cell, escape_tags, raised, struck
-from findingaid.sources.converters.number_formats import cells_in, formats_of, number_text, struck_styles, with_formats
+from findingaid.sources.converters.marks import escape_cell, raised, struck
+from findingaid.sources.converters.number_formats import (
+    EXCEL_DAYS,
+    MAC_DAYS,
+    NEGATIVE,
+    DateFormat,
+    NumberFormat,
+    cell_text,
+    cells_in,
+    dates_of,
+    formats_of,
+    struck_styles,
+    with_formats,
+)
 from findingaid.sources.converters.office_parts import parsed_part, written_part
 from findingaid.sources.converters.opendocument import RAISED, STRUCK, repeat_merged, styles_of
 from findingaid.sources.converters.tables import NUMBER, are_names
@@ -48,6 +60,9 @@ HEADER_WITHIN = 20
 """Number of first rows among which the header is looked for. The rows above it are titles."""
 
 FIRST_ELEMENT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
+
+MAC_WORKBOOK = re.compile(rb"<(?:\w+:)?workbookPr\s[^<>]*date1904=[\"'](?:1|true)")
+"""Setting of a workbook that counts its days from 1904."""
 
 MARKED = re.compile(
     rb"vertAlign[^<>]*superscript|text-position=.(?:super|[1-9])|<(?:\w+:)?strike[\s/>]|line-through-\w+=.s[io]"
@@ -98,19 +113,25 @@ Row = tuple[int, list[str]]
 
 def convert_workbook(payload: bytes, max_bytes: int) -> Converted:
     """Convert a workbook, or a page or table of text that a program exported under its name."""
+    from defusedxml.ElementTree import ParseError
+
     said: dict[str, Any] = {}
+    notes: list[Note] = []
     if payload.lstrip(MARKS)[:1] == b"<":
         return convert_html(payload, max_bytes)
     if payload.startswith(b"PK"):
         with unpacked(payload, max_bytes):
-            said = core_properties(payload)
+            try:
+                said = core_properties(payload)
+            except (ParseError, zipfile.BadZipFile, zlib.error):
+                notes.append(Note("damaged_part", "damaged parts, not read"))
     elif payload.startswith(OLE) and ENCRYPTED in payload:
         raise ReadError(LOCKED, "encrypted")
     elif not payload.startswith((OLE, OLD_XLS)):
         return plain_text(payload)
     text, n_sheets, left_out = _read(payload, max_bytes)
     own = {"text_type": "text/markdown", "n_sheets": n_sheets}
-    return Converted(text, said | own, left_out_notes(left_out))
+    return Converted(text, said | own, [*notes, *left_out_notes(left_out)])
 
 
 def _read(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str, int]]:
@@ -146,7 +167,9 @@ def _read(payload: bytes, max_bytes: int) -> tuple[str, int, Mapping[str, int]]:
 
 
 def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
-    """Return a workbook whose cells have as text what calamine leaves out: raised numbers, struck words, and units.
+    """Return a workbook whose cells have as text what calamine leaves out or misreads.
+
+    That is raised numbers, struck words, units, and dates before the first day that the workbook counts.
 
     Cells that are struck out as a whole are counted.
     """
@@ -163,11 +186,15 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
     shown = {name: _with_marks(content) for name, content in xml.items() if MARKED.search(content)}
     styles = next((parsed_part(content) for content in xml.values() if _first_element(content) == b"styleSheet"), None)
     formats, struck_out = ({}, ()) if styles is None else (formats_of(styles), struck_styles(styles))
+    first = MAC_DAYS if any(MAC_WORKBOOK.search(content) for content in xml.values()) else EXCEL_DAYS
+    dates = {} if styles is None else dates_of(styles, first)
+    both: Mapping[bytes, NumberFormat | DateFormat] = {**formats, **dates}
     for name, content in xml.items():
         kind = _first_element(content)
         if kind == b"worksheet":
             left_out["cells that are struck out, read like others"] += cells_in(content, struck_out)
-            shown |= {name: with_formats(content, formats)} if formats else {}
+            known = both if NEGATIVE.search(content) else formats
+            shown |= {name: with_formats(shown.get(name, content), known)} if known else {}
         elif kind == b"document-content" and AS_SHOWN.search(content):
             shown[name] = AS_SHOWN.sub(_as_text, shown.get(name, content))
     if not shown:
@@ -247,28 +274,6 @@ def _merged_below(ranges: Iterable[tuple[tuple[int, int], tuple[int, int]]]) -> 
         for row in range(top + 1, bottom + 1):
             found.setdefault(row + 1, []).append(left)
     return found
-
-
-def cell_text(value: Any) -> str:
-    """Return the value of a cell as a person reads it: 2026-03-01, 14:30, 1250.5."""
-    match value:
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case float():
-            return number_text(value)
-        case datetime():
-            return str(value.date()) if value.time() == time() else value.isoformat(" ", "auto").removesuffix(":00")
-        case time():
-            return value.isoformat("auto").removesuffix(":00")
-        case timedelta():
-            total = round(value.total_seconds())
-            minutes, seconds = divmod(abs(total), 60)
-            sign = "-" * (total < 0)
-            return f"{sign}{minutes // 60}:{minutes % 60:02}" + f":{seconds:02}" * (seconds > 0)
-        case date() | int():
-            return str(value)
-        case _:
-            return escape_tags(" ".join(str(value).split()))
 
 
 def _tables(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
