@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,8 +27,8 @@ from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.claims.test_review_end_to_end import SECRET, Gossips, Says, says
 from tests.conftest import Cli, ReadyMade, text_about
-from tests.paths import ROOT
 from tests.support.claims import claim
+from tests.support.programs import run_program
 
 CLAIM = claim_id("docs", SECRET)
 
@@ -93,11 +91,7 @@ def remember_call(store: Store, key: str, text: str, producer: str = "gossips", 
 
 
 def redact_and_die(store: Path, after: int) -> subprocess.CompletedProcess[str]:
-    code = CHILD.format(die_after=after, store=str(store))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    return run_program(CHILD.format(die_after=after, store=str(store)))
 
 
 def tables_with(store: Store, words: str) -> set[str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +22,7 @@ from findingaid.strategies.skill import Skill
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import Cli, ReadyMade, text_about
 from tests.indexing.test_incremental import records
-from tests.paths import ROOT
+from tests.support.programs import run_program
 
 MakeAid = Callable[..., FindingAid]
 
@@ -323,12 +320,11 @@ def published_edges(aid: FindingAid) -> list[dict[str, Any]]:
 )
 def test_a_killed_run_done_again_has_the_edges_of_a_clean_build(tmp_path: Path, die_at: int) -> None:
     """Also where the source was reverted after the crash, and where the extractor was the change."""
-    store, root = tmp_path / "index", ROOT
+    store = tmp_path / "index"
     aid_of(str(store), 0, edges=die_at % 2 == 0).index()
 
     code = CHILD.format(die_at=die_at, after=die_at % 3 == 0, store=str(store), edition=die_at % 4 > 0, edges=True)
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    killed = subprocess.run([sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, check=False)
+    killed = run_program(code)
     edition, edges = die_at // 2 % 2, die_at % 5 > 0
     aid = aid_of(str(store), edition, edges)
     assert aid.index().ok

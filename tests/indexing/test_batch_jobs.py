@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import operator
-import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +27,7 @@ from findingaid.synthesis.extractive import Extractive
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Request, faults
 from tests.conftest import Cli, ReadyMade, openai, text_about
-from tests.paths import ROOT
+from tests.support.programs import Program, run_program
 
 NAMES = [f"{i}.md" for i in range(6)]
 KEY = "sk-a-secret-key"
@@ -457,17 +453,6 @@ aid_of(store, base_url).index()
 """
 
 
-def child(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
 @pytest.mark.parametrize(
     ("step", "when"),
     [
@@ -483,13 +468,12 @@ def test_killed_at_any_step_one_batch_is_made_and_paid_and_nothing_is_lost(
     if STEPS.index(step) >= STEPS.index("keep_synopses"):
         request.getfixturevalue("ended")
 
-    killed = child(CHILD, str(tmp_path / "index"), server.base_url, step, when)
-    _, error = killed.communicate()
+    killed = run_program(CHILD, str(tmp_path / "index"), server.base_url, step, when)
     make().index()
     finish(server)
     make().index()
 
-    assert killed.returncode == -signal.SIGKILL, error
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert is_done(make, server)
 
 
@@ -503,9 +487,9 @@ print(aid_of(*sys.argv[1:]).index().ok)
 @pytest.mark.slow
 def test_two_runs_at_once_send_one_batch_and_take_it_in_once(make: Make, server: OpenAIServer, tmp_path: Path) -> None:
     def twice() -> None:
-        runs = [child(RUN, str(tmp_path / "index"), server.base_url) for _ in range(2)]
-        outputs = [run.communicate() for run in runs]
-        assert [run.returncode for run in runs] == [0, 0], json.dumps(outputs)
+        runs = [Program(RUN, str(tmp_path / "index"), server.base_url) for _ in range(2)]
+        ended = [run.ended() for run in runs]
+        assert [run.returncode for run in ended] == [0, 0], ended
 
     twice()
     assert len(open_batches(make())) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -33,7 +32,7 @@ from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Req
 from tests.claims.test_extraction import echo
 from tests.claims.test_nodes import GOOD
 from tests.conftest import Cli, ReadyMade, openai, text_about
-from tests.paths import ROOT
+from tests.support.programs import run_program
 
 Make = Callable[..., FindingAid]
 
@@ -468,14 +467,8 @@ def test_a_run_killed_between_two_tables_is_healed_by_the_next(tmp_path: Path, d
     """Whether the edit is still there then, or was reverted."""
     store = str(tmp_path / "index")
     killed_aid(store, "first").index()
-    root = ROOT
 
-    killed = subprocess.run(
-        [sys.executable, "-c", CHILD.format(die_at=die_at, store=store)],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        check=False,
-    )
+    killed = run_program(CHILD.format(die_at=die_at, store=store))
     edition = "edited" if die_at % 2 else "first"
     aid = killed_aid(store, edition)
     report = aid.index()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import ReadyMade, text_about
 from tests.indexing.test_incremental import docs, records
-from tests.paths import ROOT
+from tests.support.programs import Program, run_program
 
 ARTIFACTS = 24
 BATCH = 4
@@ -79,15 +76,7 @@ def aid_of(store: str, texts: dict[str, str], embedder: CountingEmbedder | None 
 
 def run_child(store: Path, edition: int, die_at: int, after: bool) -> subprocess.CompletedProcess[str]:
     code = CHILD.format(batch=BATCH, die_at=die_at, after=after, store=str(store), edition=edition)
-    root = ROOT
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        check=False,
-    )
+    return run_program(code)
 
 
 def clean_build(folder: Path, edition: int) -> dict[str, tuple[object, ...]]:
@@ -202,16 +191,12 @@ print(aid_of(sys.argv[1], payloads(0)).index().ok)
 
 @pytest.mark.slow
 def test_two_runs_at_once_leave_one_of_everything(tmp_path: Path, clean: Clean) -> None:
-    root = ROOT
-    command = [sys.executable, "-c", TWO_AT_ONCE, str(tmp_path / "index")]
-    runs = [
-        subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    outputs = [run.communicate() for run in runs]
+    runs = [Program(TWO_AT_ONCE, str(tmp_path / "index")) for _ in range(2)]
+    ended = [run.ended() for run in runs]
 
     aid = aid_of(str(tmp_path / "index"), payloads(0))
 
-    assert [run.returncode for run in runs] == [0, 0], json.dumps(outputs)
+    assert [run.returncode for run in ended] == [0, 0], ended
     assert aid.verify() == []
     assert records(aid) == clean(0)
     assert docs(aid.index()).unchanged == ARTIFACTS

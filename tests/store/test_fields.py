@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
@@ -31,7 +28,7 @@ from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, ReadyMade, text_about
 from tests.indexing.test_group_commit import commit, prepared
 from tests.indexing.test_incremental import docs
-from tests.paths import ROOT
+from tests.support.programs import run_program
 
 Make = Callable[..., FindingAid]
 Values = Mapping[str, Any]
@@ -391,13 +388,8 @@ def test_killed_between_any_two_commits_of_columns_the_next_run_heals(
     store = str(tmp_path / "index")
     ready_made("six years", grown(store, FIRST).index)
     published = grown(store, FIRST).store.published()
-    root = ROOT
-    code = CHILD.format(die_at=die_at, after=after, store=store, metadata=repr(SECOND))
-    environment = {**os.environ, "PYTHONPATH": str(root)}
 
-    killed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env=environment, check=False
-    )
+    killed = run_program(CHILD.format(die_at=die_at, after=after, store=store, metadata=repr(SECOND)))
 
     assert killed.returncode in {0, -signal.SIGKILL}, killed.stderr
     assert published.count_rows("year = 2002 AND tools = 'Bash'") == 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +21,7 @@ from findingaid.model import Vectors
 from findingaid.store import Publisher, Store, repair, upkeep
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, ReadyMade, text_about
+from tests.support.programs import run_program
 
 
 @pytest.fixture
@@ -357,7 +356,7 @@ def test_a_rollback_killed_at_any_step_is_made_or_not_made_and_no_idle_run_chang
     published = [version["version"] for version in cli.json("versions")]
     code = KILLED_ROLLBACK.format(config=str(cli.config), step=step, after=after)
 
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    killed = run_program(code)
     read = cli.json("search", "sentence")[0]["text"]
     cli.run("index")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +39,7 @@ from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Req
 from tests.conftest import PLAIN, Cli, ReadyMade
 from tests.paths import ROOT
 from tests.sources.test_sessions import SESSION, assistant, put, said, user
+from tests.support.programs import run_program
 
 AINL = json.dumps(
     {
@@ -801,9 +800,8 @@ def test_a_run_that_is_killed_pays_at_most_one_call_twice_and_ends_the_same(
 ) -> None:
     numbers = list(range(500))
     with OpenAIServer(answer=writes_on) as server:
-        run = [sys.executable, "-c", CHILD, str(tmp_path), server.base_url, str(die_at), after]
         transcript(*numbers)
-        killed = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, check=False)
+        killed = run_program(CHILD, str(tmp_path), server.base_url, str(die_at), after)
         paid = len(server.completions)
 
         aid = make(model(server, context_tokens=4000, concurrency=1))
