@@ -66,12 +66,42 @@ def test_words_of_an_opendocument_that_only_touch_in_its_file_stay_apart() -> No
     note = "<text:note><text:note-body><text:p>First.</text:p><text:p>Second.</text:p></text:note-body></text:note>"
     picture = "<draw:frame><svg:title>Heron</svg:title><svg:desc>grey</svg:desc></draw:frame>"
     shape = "<draw:custom-shape><text:p>drawn</text:p></draw:custom-shape>"
-    body = f"<office:text {names}><text:p>Before{note}{picture}behind{shape}end</text:p></office:text>"
+    shapes = "<draw:rect><text:p>one</text:p></draw:rect><draw:ellipse><text:p>two</text:p></draw:ellipse>"
+    inside = f"<text:p>Before{note}{picture}behind{shape}middle{shapes}end</text:p>"
+    body = f"<office:text {names}>{inside}{shapes}</office:text>"
 
     found = convert_document("a.odt", opendocument(body), LIMIT)
 
     assert found is not None
-    assert found.text.split() == ["Before", "(First.", "Second.)", "Heron", "grey", "behind", "drawn", "end"]
+    words = "Before (First. Second.) Heron grey behind drawn middle one two end one two"
+    assert found.text.split() == words.split()
+
+
+def test_a_table_of_contents_of_an_opendocument_is_read_by_lines_and_its_pattern_is_not() -> None:
+    pattern = "<text:index-title-template>Contents</text:index-title-template>"
+    lines = "<text:p>One<text:tab/>1</text:p><text:p>Two<text:tab/>2</text:p>"
+    title = "<text:index-title><text:p>Contents</text:p></text:index-title>"
+    source = f"<text:table-of-content-source>{pattern}</text:table-of-content-source>"
+    index = f"<text:table-of-content>{source}<text:index-body>{title}{lines}</text:index-body></text:table-of-content>"
+
+    found = convert_document("a.odt", opendocument(f"<office:text>{index}</office:text>"), LIMIT)
+
+    assert found is not None
+    assert found.text == "Contents\n\nOne 1\n\nTwo 2"
+
+
+def test_what_an_opendocument_holds_beside_its_words_is_no_text_and_objects_are_counted() -> None:
+    names = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+    picture = "<draw:frame><draw:image><office:binary-data>QUJDREVG</office:binary-data></draw:image></draw:frame>"
+    inside = f"Words{picture}<draw:object-ole/><text:script>alert(1)</text:script>end"
+
+    found = convert_document(
+        "a.odt", opendocument(f"<office:text {names}><text:p>{inside}</text:p></office:text>"), LIMIT
+    )
+
+    assert found is not None
+    assert found.text.split() == ["Words", "end"]
+    assert [str(note) for note in found.notes] == ["embedded documents, not read"]
 
 
 @pytest.mark.parametrize("position", ["super 58%", "33% 58%"])
@@ -124,6 +154,24 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
 
 
 @pytest.mark.parametrize(
+    ("characters", "text"),
+    [
+        (rb"\mac caf\'8e", "café"),
+        (rb"\mac\ansicpg10000 caf\'8e", "café"),
+        (rb"\pc caf\'82", "café"),
+        (rb"\pca caf\'82", "café"),
+        (rb"\ansi\ansicpg0 caf\'e9", "café"),
+        (rb"\ansi\ansicpg65001 caf\'c3\'a9", "café"),
+    ],
+)
+def test_rtf_is_decoded_by_the_character_set_that_it_names(characters: bytes, text: str) -> None:
+    found = convert_document("a.rtf", rb"{\rtf1" + characters + b"}", LIMIT)
+
+    assert found is not None
+    assert found.text == text
+
+
+@pytest.mark.parametrize(
     ("body", "text", "notes"),
     [
         (rb"It rose.{\footnote By 3 metres.} End.}", "It rose. By 3 metres. End.", []),
@@ -146,6 +194,12 @@ def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
         (rb"{\header Head}{\footer Foot}Body.}", "Body.", ["headers and footers, not read: 2"]),
         (rb"Body {\shp{\*\shpinst{\shptxt Boxed}}}.}", "Body .", ["text boxes, not read"]),
         (rb"Whole. {\b Hal", "Whole. Hal", ["no end, as of a document that was cut short"]),
+        (rb"{\pntext\f0 2.\tab}Second.}", "2.\tSecond.", []),
+        (rb"{\upr{Plain ?}{\*\ud{Plain \u1234 ?}}} end.}", "Plain \u04d2 end.", []),
+        (rb"{\*\shppict{\pict\bin5 {}}}{}} Behind C:\\bin9 it.}", "Behind C:\\bin9 it.", []),
+        (rb"Whole. {\*\shppict{\pict\bin99 {}", "Whole.", ["no end, as of a document that was cut short"]),
+        (rb"Sum {\mmath{\*\moMath{\mr x+y}}} end.}", "Sum  end.", ["formulas, not read"]),
+        (rb"{\object\objlink{\result Shown}} end.}", "end.", ["embedded documents, not read"]),
         (rb"Hi \{ \\\} \u-10179?\u-8704?}", "Hi { \\} \U0001f600", []),
     ],
 )

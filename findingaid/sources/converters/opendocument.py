@@ -34,12 +34,21 @@ TAGS = {
     "text-box": "div",
     "note": "span",
 }
-"""Elements of OpenDocument and those of HTML. A heading becomes one of its level, and any other a span."""
+"""Elements of OpenDocument and those of HTML. A heading becomes one of its level.
+
+Any other, such as a table of contents, becomes a div among paragraphs and a span within one.
+"""
+
+AMONG_PARAGRAPHS = {"body", "div", "li", "td", "th"}
 
 DROPPED = {
     "tracked-changes": "",
     "annotation": "comments, not read",
     "object": "embedded documents, not read",
+    "object-ole": "embedded documents, not read",
+    "binary-data": "",
+    "script": "",
+    "index-title-template": "",
     "note-citation": "",
     "number": "",
     "soft-page-break": "",
@@ -64,7 +73,10 @@ BULLET = f"{TEXT}list-level-style-bullet"
 ITEMS = (f"{TEXT}list-item", f"{TEXT}list-header")
 """Elements of a list; the second has no number."""
 
-APART = frozenset({"frame", "custom-shape", "title", "desc"})
+APART = (
+    *("title", "desc", "frame", "g", "custom-shape", "rect", "ellipse", "circle", "caption", "measure", "connector"),
+    *("line", "polyline", "polygon", "regular-polygon", "path"),
+)
 """Elements that are no part of the word beside them."""
 
 RAISED = {"text-position": "super|[1-9]"}
@@ -292,7 +304,8 @@ def _as_html(element: Any, local: str, styles: ParagraphStyles) -> None:
         element.tag = "a"
         element.set("href", attributes["href"])
     else:
-        element.tag = TAGS.get(local, "span")
+        among = element.getparent() is not None and element.getparent().tag in AMONG_PARAGRAPHS
+        element.tag = TAGS.get(local, "div" if among else "span")
     if local == "p" and element.getparent().tag == "td" and styles.is_based_on(style, TABLE_HEADING):
         element.getparent().tag = "th"
     if local in {"s", "tab"}:

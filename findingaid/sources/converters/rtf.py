@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from findingaid.sources.converters.common import CUT_SHORT, MARKS, NO_TITLES, left_out_notes, plain_text, property_text
@@ -29,36 +30,78 @@ CELL_END = re.compile(r"\\par(?=[\s}]*\\cell(?![a-z]))")
 
 NOT_READ = {
     "comments, not read": re.compile(r"\\annotation\b"),
-    "embedded documents, not read": re.compile(r"\\objdata\b"),
+    "embedded documents, not read": re.compile(r"\\object\b"),
+    "formulas, not read": re.compile(r"\\moMath(?![a-zA-Z])"),
     "headers and footers, not read": re.compile(r"\\(?:header|footer)[lrf]?\b"),
     "text boxes, not read": re.compile(r"\\(?:shptxt|dptxbxtext)\b"),
 }
 """Groups of an RTF document that its converter leaves out, by what notes call them."""
 
 TITLE = re.compile(r"\{\\title ((?:[^{}\\]|\\.)*)\}", re.DOTALL)
-CODE_PAGE = re.compile(r"\\ansicpg\d+")
+CODE_PAGE = re.compile(r"\\ansicpg(\d+)")
+
+CHARACTER_SETS = {"mac": "mac_roman", "pca": "cp850", "pc": "cp437"}
+"""Character sets of documents without a code page, or with one that Python does not know, such as 10000 of Macs."""
+
+CHARACTER_SET = re.compile(r"\{\\rtf\d*\s*\\(mac|pca|pc)(?![a-z])")
+
+BINARY = re.compile(r"\\(?:[\\{}]|bin(\d{1,10}) ?)")
+"""Number of raw bytes that follow, as of a picture, which may be braces too; or an escaped sign."""
+
+REPLACED = {
+    re.compile(r"\\pntext(?![a-z])"): r"\\listtext",  # the number of a list's item, as older programs write it
+    re.compile(r"\\upr\s*\{"): r"{\\*",  # words for programs without Unicode
+    re.compile(r"\\\*\s*\\ud(?![a-z])"): "",  # the same words in Unicode
+    re.compile(r"\\\\(?=bin)"): r"\\\\{}",  # of a path: with it, what is behind a picture is left out
+}
+"""What the converter leaves out or misreads, and what makes it read it."""
 
 
 def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     """Convert a document in RTF, or a text that a program wrote under its name."""
-    from striprtf.striprtf import rtf_to_text
-
     if not payload.lstrip(MARKS).startswith(b"{\\rtf"):
         return plain_text(payload)
-    source = payload.decode("latin-1")
+    source = _without_binary(payload.decode("latin-1"))
     up = RAISED.sub(_raised, source)
     up = _around(STRUCK_WORDS, STRUCK, STRUCK, up)
     up = _around(TRACKED, r"{\*", "}", up)  # a group that the converter leaves out
     up = CELL_END.sub("", LINE_END.sub(r"\\line ", up))
     read = FOOTNOTE.sub(" ", up)  # the converter leaves out a group of this name; so it stays in its sentence
-    text = re.sub(r"[\f\v]", "\n", rtf_to_text(read, errors="replace")).strip()
+    for group, instead in REPLACED.items():
+        read = group.sub(instead, read)
+    text = re.sub(r"[\f\v]", "\n", _read(read, source)).strip()
     found = TITLE.search(source)
     braces = ESCAPED.sub("", source)
     left_out = {words: len(group.findall(source)) for words, group in NOT_READ.items()}
-    left_out[CUT_SHORT] = braces.count("{") > braces.count("}") and "\\bin" not in source
+    left_out[CUT_SHORT] = braces.count("{") > braces.count("}")
     page = CODE_PAGE.search(source)
-    title = found and rtf_to_text(f"{{\\rtf1{page[0] if page else ''} {found[1]}}}", errors="replace")
+    title = found and _read(f"{{\\rtf1{page[0] if page else ''} {found[1]}}}", source)
     return Converted(text, {"title": property_text(title, NO_TITLES)}, left_out_notes(left_out))
+
+
+def _read(text: str, source: str) -> str:
+    """Return the words of RTF. Its character set is that of its `source`."""
+    from striprtf.striprtf import rtf_to_text
+
+    named = CHARACTER_SET.search(source)
+    encoding = CHARACTER_SETS[named[1]] if named else "cp1252"
+    return str(rtf_to_text(CODE_PAGE.sub(_known_page, text), encoding, errors="replace"))
+
+
+def _known_page(found: re.Match[str]) -> str:
+    try:
+        codecs.lookup(f"cp{found[1]}")
+    except LookupError:
+        return ""
+    return found[0]
+
+
+def _without_binary(source: str) -> str:
+    kept, at = [], 0
+    while found := BINARY.search(source, at):
+        kept.append(source[at : found.start() if found[1] else found.end()])
+        at = found.end() + int(found[1] or 0)
+    return "".join(kept) + source[at:]
 
 
 def _raised(found: re.Match[str]) -> str:
