@@ -116,15 +116,21 @@ def _id_by_folder(found: Distribution) -> str:
 def package_of(found: Distribution) -> dict[str, Any]:
     """Return a distribution's metadata as the fields that the Package strategy reads."""
     metadata: Message = found.metadata  # type: ignore[assignment]  # PackageMetadata is an email.message.Message
-    readme = metadata.get("Description") or str(metadata.get_payload() or "")
     return {
         "name": metadata["Name"],
-        "description": metadata.get("Summary") or "",
-        "readme": readme if readme.strip() not in {"", "UNKNOWN"} else "",
+        "description": _known(metadata.get("Summary")),
+        "readme": _known(metadata.get("Description")) or _known(str(metadata.get_payload() or "")),
         "readme_type": (metadata.get("Description-Content-Type") or "text/plain").split(";")[0].strip(),
-        "owner": metadata.get("Author") or metadata.get("Author-email") or metadata.get("Maintainer-email") or "",
+        "owner": _known(metadata.get("Author"))
+        or _known(metadata.get("Author-email"))
+        or _known(metadata.get("Maintainer-email")),
         "deps": dependencies(found.requires or ()),
     }
+
+
+def _known(value: str | None) -> str:
+    """Return a value; "" for none, and for the word that older versions of setuptools wrote for none."""
+    return value if value and value.strip() not in {"", "UNKNOWN"} else ""
 
 
 def _header(metadata: str, name: str) -> str | None:

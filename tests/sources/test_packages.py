@@ -75,3 +75,13 @@ def test_a_package_of_a_single_file_is_listed(site: Path) -> None:
         failure for failure in found.failures if isinstance(failure, Failure) and "ducks" in failure.artifact_id
     ]
     assert Packages().read("of-ducks").metadata["version"] == "1"
+
+
+def test_the_word_of_older_setuptools_for_no_value_is_none(site: Path) -> None:
+    unknown = b"Author: UNKNOWN\nAuthor-email: ada@example.org\nSummary: UNKNOWN\n\nUNKNOWN\n"
+    install(site / "of_herons-1.dist-info", b"Name: of-herons\nVersion: 1\n" + unknown)
+
+    raw = Packages().read("of-herons").raw
+
+    assert isinstance(raw, dict)
+    assert (raw["description"], raw["readme"], raw["owner"]) == ("", "", "ada@example.org")
