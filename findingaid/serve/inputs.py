@@ -16,6 +16,9 @@ from findingaid.query.context.rendering import Form
 from findingaid.query.lookup.reading import CHARS
 from findingaid.query.search.options import DESCRIPTIONS, FreshnessOption
 
+LARGEST = 2**53
+"""A larger number than that is no integer, as in other programs that read JSON."""
+
 MOST = 1_000
 """Maximum number of hits of one page. To get all records, read the table."""
 
@@ -89,6 +92,8 @@ def _filled(value: Any) -> Any:
         return [each for each in map(_filled, value) if each not in (None, "")]
     if isinstance(value, str) and not value.strip():
         return ""
+    if isinstance(value, int | float) and abs(value) > LARGEST:
+        return float(str(value))
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -58,7 +58,7 @@ UNPAIRED = re.compile("[\ud800-\udfff]")
 
 Context = ServerRequestContext[Any, Any]
 
-TEMPLATE = SCHEME + "{corpus}/{+artifact_id}"
+TEMPLATE = SCHEME + "{corpus}/{artifact_id}"
 
 PUBLISHED = types.Resource(
     uri=PUBLISHED_URI,
@@ -263,7 +263,7 @@ def tool_of(capability: Capability) -> types.Tool:
 
 def _parse_uri(uri: str) -> tuple[str, str]:
     corpus, slash, artifact_id = uri.removeprefix(SCHEME).partition("/")
-    if not uri.startswith(SCHEME) or not slash:
+    if not uri.startswith(SCHEME) or not (corpus and slash):
         raise MCPError(types.INVALID_PARAMS, f"unknown resource {uri[:200]!r}: expected {TEMPLATE}")
     return corpus, unquote(artifact_id)
 

@@ -277,7 +277,7 @@ def test_artifacts_are_resources_and_those_of_other_corpora_are_not(address: str
 
     artifacts = ["findingaid://open/auth.md", "findingaid://open/ledger.md"]
     assert [r.uri for r in listed.resources] == ["findingaid://published", *artifacts]
-    assert [t.uri_template for t in templates.resource_templates] == ["findingaid://{corpus}/{+artifact_id}"]
+    assert [t.uri_template for t in templates.resource_templates] == ["findingaid://{corpus}/{artifact_id}"]
     assert read.contents[0].text.startswith("# Ledger\n")
     for uri in ("findingaid://hidden/vault.md", "findingaid://open/vault.md", "file:///etc/passwd", "findingaid://x"):
         (refused,) = asked(address, ("read_resource", (uri,)))

@@ -21,6 +21,7 @@ import fastmcp
 import pytest
 from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.shared.uri_template import UriTemplate
 from mcp.types import ResourceUpdatedNotification
 
 from findingaid import Corpus, FindingAid, NotFoundError, QueryError
@@ -30,6 +31,7 @@ from findingaid.config.settings import ServeSettings
 from findingaid.corpus import Claiming
 from findingaid.embedding.sentence import SentenceEmbedder
 from findingaid.serve import publications
+from findingaid.serve.errors import InputError
 from findingaid.serve.limits import WorkerPool
 from findingaid.serve.mcp import INSTRUCTIONS, Mcp, tool_of
 from findingaid.serve.profiles import AGENT, capabilities_of
@@ -200,6 +202,18 @@ def test_a_text_that_is_no_value_of_an_input_is_refused(address: str, given: Any
     assert re.search(said, found.content[0].text)
 
 
+@pytest.mark.parametrize("huge", [1e308, 10**30, -(10**30), 10**400], ids=["float", "30", "-30", "400"])
+@pytest.mark.parametrize("name", ["search.expand", "search.max_tokens", "context.budget_tokens", "status.max_tokens"])
+def test_a_number_beyond_all_counts_is_refused_by_its_name(session: Session, name: str, huge: float) -> None:
+    tool, _, option = name.partition(".")
+    query = {} if tool == "status" else {"query": "tokens"}
+
+    with pytest.raises(InputError, match=name):
+        session.call(tool, {**query, option: huge})
+
+    session.call(tool, {**query, option: 2**53})
+
+
 def test_what_a_session_does_not_serve_is_refused_with_the_way_to_it(session: Session) -> None:
     reading = replace(session, actor=None)
     for of in (reading, replace(reading, served=capabilities_of(ServeSettings(profile="full")))):
@@ -316,7 +330,7 @@ def test_a_record_opens_its_own_document_though_another_is_called_by_its_id(coll
 def test_a_resource_is_read_by_its_uri_and_by_no_other_name(collisions: Session) -> None:
     async def ask() -> dict[str, str]:
         async with mcp_client(address) as connected:
-            for wrong in ("docs/gone.md", "docs/long.md%3A1"):
+            for wrong in ("docs/gone.md", "docs/long.md%3A1", "/long.md"):
                 with pytest.raises(MCPError, match="unknown resource"):
                     await connected.read_resource(f"findingaid://{wrong}")
             uris = [
@@ -331,6 +345,25 @@ def test_a_resource_is_read_by_its_uri_and_by_no_other_name(collisions: Session)
 
     assert len(texts) > 4
     assert all(repr(unquote(uri.removeprefix("findingaid://docs/"))) in text for uri, text in texts.items())
+
+
+def test_a_template_filled_by_a_client_leads_to_the_artifact_whatever_its_id(tmp_path: Path) -> None:
+    texts = {"a b.md": "Spaced.", "a%20b.md": "Quoted.", "f/a.md": "Below.", "f%2Fa.md": "Beside.", "ü?#.md": "Signs."}
+    source = MemorySource({name: f"# {text}\n\nMore." for name, text in texts.items()})
+    aid = FindingAid(Store(str(tmp_path)), HashEmbedder(), {"notes": Corpus("notes", source, Chunked())})
+    aid.index()
+
+    async def ask(address: str) -> dict[str, str]:
+        async with mcp_client(address) as connected:
+            (listed,) = (await connected.list_resource_templates()).resource_templates
+            template = UriTemplate.parse(listed.uri_template)
+            uris = {name: template.expand({"corpus": "notes", "artifact_id": name}) for name in texts}
+            return {name: (await connected.read_resource(uri)).contents[0].text for name, uri in uris.items()}
+
+    with served(Session.of(aid), mcp=True) as address:
+        read = anyio.run(ask, address)
+
+    assert {name: text.split("\n")[0] for name, text in read.items()} == {n: f"# {t}" for n, t in texts.items()}
 
 
 def pages_of(address: str, meanwhile: Any) -> list[str]:
