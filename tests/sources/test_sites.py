@@ -205,8 +205,9 @@ def test_the_date_of_a_page_is_the_one_that_it_declares(
         ("<meta name='date' content='2024-06'><meta name='dc.date' content='2024'>", 2),
         ("<meta name='date' content='yesterday'>", 1),
         ("<meta name='date' content='2024-06-05'><meta name='dc.date' content='2024-06-06'>", 2),
+        ("".join(f"<meta name='date' content='June 5, 2024, {hour}:15'>" for hour in range(24)), 24),
     ],
-    ids=["none", "day or month", "year of two digits", "no day", "relative", "two days"],
+    ids=["none", "day or month", "year of two digits", "no day", "relative", "two days", "many"],
 )
 def test_a_declared_date_that_may_be_of_several_days_is_noted(harbour: Server, head: str, count: int) -> None:
     harbour.page("/", f"<main><p>{'Ships over 40 metres pay double. ' * 5}</p></main>", head)

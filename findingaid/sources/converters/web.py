@@ -54,6 +54,8 @@ TIMES = (
 YEAR = re.compile(r"(?<![0-9])[0-9]{4}(?![0-9])")
 ORDERS = ("DMY", "MDY")
 LONGEST_DATE = 80
+MOST_DATES = 20
+"""Most different dates that are looked at: a page that declares more lists others, and words take some time to read."""
 
 TYPED = (
     "//input[@value != '' and (not(@type) or contains(' text email number tel url date ', concat(' ', @type, ' ')))]"
@@ -171,7 +173,9 @@ def _published(page: Any) -> tuple[str, int]:
     linked = [day for script in page.xpath(LINKED_DATA) for day in PUBLISHED.findall(script)]
     told = [[said for text in texts if (said := text.strip())] for texts in (head, linked, page.xpath(TIMES))]
     for declared in told:
-        if days := {day for said in declared if (day := _day_of(said))}:
+        if len(different := {*declared}) > MOST_DATES:
+            return "", len(declared)
+        if days := {day for said in different if (day := _day_of(said))}:
             return (days.pop(), 0) if len(days) == 1 else ("", len(declared))  # a page that lists others has theirs
     return "", sum(map(len, told))
 
