@@ -17,7 +17,7 @@ from findingaid.query.lookup.reading import CHARS
 from findingaid.query.search.options import DESCRIPTIONS, FreshnessOption
 
 LARGEST = 2**53
-"""A larger number than that is no integer, as in other programs that read JSON."""
+"""Largest integer. A larger number is refused where an integer belongs: other programs that read JSON round it."""
 
 MOST = 1_000
 """Maximum number of hits of one page. To get all records, read the table."""
@@ -93,7 +93,7 @@ def _filled(value: Any) -> Any:
     if isinstance(value, str) and not value.strip():
         return ""
     if isinstance(value, int | float) and abs(value) > LARGEST:
-        return float(str(value))
+        return float(str(value))  # refused as an integer; float(value) itself raises for one of 400 digits
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -5,6 +5,7 @@ An artifact is a session; its id is the file's path below the root, without the 
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -251,8 +252,8 @@ class _Transcript:
         """
         if named := next((self.titles[kind] for kind in reversed(TITLES) if kind in self.titles), ""):
             return named
-        own = {"", *self.ids}
-        return next((title for leaf, title in reversed(self.summaries.items()) if title and leaf in own), "")
+        own = (title for leaf, title in reversed(self.summaries.items()) if not leaf or leaf in self.ids)
+        return next(filter(None, own), "")
 
     def _is_noise(self, line: Mapping[str, Any]) -> bool:
         return any(line.get(mark) for mark in NOT_ASKED if not (self.in_subagent and mark == "isSidechain"))
@@ -300,18 +301,14 @@ def _lines(text: bytes) -> Iterator[Mapping[str, Any] | None]:
 
     An incomplete last line is still being written and is left out.
     """
-    at = 0
-    while at <= len(text):
-        end = text.find(b"\n", at)
-        line = text[at : None if end < 0 else end]
+    for line in io.BytesIO(text):
         try:
             value = orjson.loads(line) if line.strip() else {}
         except orjson.JSONDecodeError:
-            if end < 0:
+            if not line.endswith(b"\n"):
                 return
             value = None
         yield value if isinstance(value, dict) else None
-        at = len(text) + 1 if end < 0 else end + 1
 
 
 def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:
