@@ -855,7 +855,7 @@ class FindingAid:
 
     def status(self, corpora: Sequence[str] | None = None) -> Statuses:
         """Return the indexed counts and the failures of each corpus."""
-        return read_statuses(self.store, self._names(corpora))
+        return read_statuses(self.store, self._names(corpora), self._decisions)
 
     def why_empty(self, corpora: Sequence[str] | None = None) -> str:
         """Return one line on why these corpora have no records, by the last runs; "" if one has, or if none was run."""

@@ -195,7 +195,8 @@ class CorpusReport(BatchReport):
     `records` counts all records of the corpus. `skipped` are all skipped artifacts, which no other count includes.
     `exclude` are the patterns that leave out the artifacts that cannot be read, if the source has such patterns.
     `waits` are lines of the source on what it leaves to a later run. `repeated` is a line on synopses that all say the
-    same. `error` is the reason if the whole corpus failed.
+    same. `expired` counts the approved claims that no artifact states any more. `error` is the reason if the whole
+    corpus failed.
     """
 
     artifacts: int = 0
@@ -205,6 +206,7 @@ class CorpusReport(BatchReport):
     exclude: Sequence[str] = ()
     waits: Sequence[str] = ()
     repeated: str = ""
+    expired: int = 0
     error: str | None = None
 
     def __str__(self) -> str:
@@ -248,8 +250,8 @@ class CorpusReport(BatchReport):
 
     @property
     def warnings(self) -> list[str]:
-        """Those of the batches, and one on synopses that repeat each other."""
-        return [*super(CorpusReport, self).warnings, *filter(None, [self.repeated])]
+        """Those of the batches, and lines on synopses that repeat each other and on approved claims that expired."""
+        return [*super(CorpusReport, self).warnings, *filter(None, [self.repeated, expired_line(self.expired)])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +315,14 @@ def skipped_lines(skipped: Iterable[Skipped]) -> list[str]:
     for each in skipped:
         by_reason[each.reason][suffix_of(each.artifact_id)] += 1
     return [f"skipped {format_counts(counts)}: {reason}" for reason, counts in by_reason.items()]
+
+
+def expired_line(count: int) -> str:
+    """Return one line on approved claims that no artifact states any more; "" if there are none."""
+    lists = "`findingaid claims list --expired` lists them"
+    return (
+        f"approved claims that no artifact states any more, so nothing cites them: {count:,}; {lists}" if count else ""
+    )
 
 
 def note_lines(notes: Iterable[Note]) -> list[str]:

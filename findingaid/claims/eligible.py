@@ -18,6 +18,7 @@ from findingaid.claims.model import Action, ClaimStatus, Evidence, Review, Tier
 from findingaid.claims.standing import UNTOUCHED, ClaimStatuses
 from findingaid.errors import QueryError
 from findingaid.model import CLAIM, SUMMARY
+from findingaid.store import Store
 from findingaid.store.sql import both, equals, one_of
 
 Trusting = Literal["verbatim", "verified", "none"]
@@ -125,6 +126,29 @@ class Eligible:
         return both(
             equals("surface_kind", SUMMARY), f"NOT {NEITHER}", f"NOT ({one_of('record_id', stale)})" if stale else None
         )
+
+
+def count_expired(store: Store, corpus: str, decisions: Iterable[Decision]) -> int:
+    """Return the number of approved claims of a corpus that no artifact states any more, by its newest claims."""
+    own = [decision for decision in in_effect(decisions) if decision.corpus == corpus]
+    approved = Eligible(BY_DEFAULT, ClaimStatuses.after(own).all()).approved
+    if not approved:
+        return 0
+    stated = store.lookup("claims", "claim_id", approved, ("claim_id",), equals("corpus", corpus))
+    missing = approved.difference(stated["claim_id"].to_pylist())
+    proposed = {d.claim_id: (corpus, d.artifact_id) for d in own if d.action is Action.PROPOSE}
+    return len(missing - find_waiting(store, {i: of for i, of in proposed.items() if i in missing}))
+
+
+def find_waiting(store: Store, proposed: Mapping[str, tuple[str, str]]) -> frozenset[str]:
+    """Return the proposed claims whose artifacts are indexed, so that the next run adds them.
+
+    `proposed` maps claim id -> corpus and artifact id.
+    """
+    ids = {artifact_id for _, artifact_id in proposed.values()}
+    rows = store.lookup("artifacts", "artifact_id", ids, ("corpus", "artifact_id")).to_pylist() if ids else []
+    there = {(row["corpus"], row["artifact_id"]) for row in rows}
+    return frozenset(i for i, of in proposed.items() if of in there)
 
 
 class Eligibility:

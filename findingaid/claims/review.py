@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from findingaid.claims.decisions import Decision, Verdict, chained, claim_of, missing, snapshots
-from findingaid.claims.eligible import Eligibility, Eligible
+from findingaid.claims.eligible import Eligibility, Eligible, find_waiting
 from findingaid.claims.extraction import ClaimOrigin, claims_from
 from findingaid.claims.model import (
     Action,
@@ -400,15 +400,8 @@ class Claims:
         for i in proposed:
             if i in told and _replaces(told[i], stated.get(i, ())):
                 stated.pop(i, None)
-        waiting = self._there({i: of for i, of in proposed.items() if i not in stated})
+        waiting = find_waiting(self.store, {i: of for i, of in proposed.items() if i not in stated})
         return _Known({i: tuple(claims) for i, claims in stated.items()}, told, waiting)
-
-    def _there(self, proposed: Mapping[str, tuple[str, str]]) -> frozenset[str]:
-        """Return the proposed claims whose artifacts are indexed, so that the next run adds them."""
-        ids = {artifact_id for _, artifact_id in proposed.values()}
-        rows = self.store.lookup("artifacts", "artifact_id", ids, ("corpus", "artifact_id")).to_pylist() if ids else []
-        there = {(row["corpus"], row["artifact_id"]) for row in rows}
-        return frozenset(i for i, of in proposed.items() if of in there)
 
     def _resolved(self, wanted: str, known: _Known) -> str:
         """Return the full id of a claim. Raises QueryError, the same whether or not another corpus has the claim."""

@@ -12,7 +12,7 @@ from rich.markup import escape
 from findingaid.cli.common import common, corpus_option, reading
 from findingaid.cli.printing import plain_table, say, say_json, say_line
 from findingaid.query.search.filters.fields import FILTER_COLUMNS
-from findingaid.reports import group_failures, note_lines, skipped_lines
+from findingaid.reports import expired_line, group_failures, note_lines, skipped_lines
 
 if TYPE_CHECKING:
     from findingaid.aid import FindingAid
@@ -58,7 +58,7 @@ def status(aid: FindingAid, corpora: tuple[str, ...], fields: bool, failed: bool
     say(table)
     for s in found:
         waits = (f"waits for {batch}" for batch in s.batches)
-        of_claims = [s.of_claims] if s.extracted else []
+        of_claims = [*([s.of_claims] if s.extracted else []), *filter(None, [expired_line(s.expired)])]
         for line in (*skipped_lines(s.skipped), *note_lines(s.noted), *of_claims, *s.usage, *waits):
             say_line(f"{s.corpus}: {line}")
     for line in {s.unpublished for s in found if s.unpublished}:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from findingaid import telemetry
 from findingaid.claims.decisions import DecisionLog
+from findingaid.claims.eligible import count_expired
 from findingaid.claims.redaction import complete, extractors, incomplete, scrub
 from findingaid.corpus import Corpus, find_corpus
 from findingaid.errors import (
@@ -309,7 +310,8 @@ class Run:
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
         written = indexer.pipeline.synopses if report.calls.synthesize else None
         repeated = find_repeated_synopses(written, self.store, plan.corpus)
-        return replace(report, exclude=self._exclude(plan.corpus, report.failed), repeated=repeated)
+        expired = count_expired(self.store, plan.corpus, self.log.all()) if indexer.corpus.claims else 0
+        return replace(report, exclude=self._exclude(plan.corpus, report.failed), repeated=repeated, expired=expired)
 
     def _exclude(self, corpus: str, failed: Sequence[Failure]) -> list[str]:
         """Return the patterns that leave out artifacts that cannot be read; none for one, whose message says so."""

@@ -274,6 +274,7 @@ class CorpusState(TypedDict):
     summary_nodes: int
     extracted: Mapping[str, int]
     refused: int
+    expired: int
     usage: Sequence[ModelUsage]
     batches: Sequence[SentBatch]
     skipped: Sequence[Skipped]

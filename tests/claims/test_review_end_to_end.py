@@ -343,3 +343,29 @@ def test_a_renamed_corpus_says_that_decisions_do_not_apply_to_it(cli: Cli) -> No
     )
     assert first.exit_code == 0
     assert "decisions on" not in second.output
+
+
+def test_a_run_and_the_status_count_approved_claims_that_no_artifact_states_any_more(
+    reviewed: FindingAid, source: MemorySource, make_aid: Make
+) -> None:
+    """Renaming a file loses the approved claims that people proposed about it, and those cut out of its text."""
+    assert [(s.corpus, s.expired) for s in reviewed.status()] == [("docs", 0)]
+    source.payloads["renamed.md"] = source.payloads.pop("reader.md")  # Readers read. was proposed about reader.md
+    renamed = reviewed.index(allow_loss=True).corpora["docs"]
+    source.payloads["ledger.md"] = "Nothing is left of the old words in this text, which is about another thing."
+    changed = reviewed.index().corpora["docs"]
+
+    assert [view.text for view in reviewed.claims.list(expired=True, review="approved")] == [
+        sentence("ledger"), "Readers read.",
+    ]  # fmt: skip
+    assert (renamed.expired, changed.expired, reviewed.status()[0].expired) == (1, 2, 2)
+    assert any("no artifact states any more" in line and ": 2;" in line for line in changed.warnings)
+
+
+def test_a_proposal_that_waits_for_the_next_run_is_not_counted_as_expired(reviewed: FindingAid) -> None:
+    (proposed,) = reviewed.claims.propose(
+        ProposedClaim("docs", "ledger.md", "Ledgers last.", sentence("ledger")), actor="bob"
+    )
+    reviewed.claims.approve(proposed.claim_id, actor="ann")
+
+    assert reviewed.status()[0].expired == 0

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from findingaid.claims.decisions import Decision, DecisionLog
+from findingaid.claims.eligible import count_expired
 from findingaid.errors import StoreError
 from findingaid.frames import to_frame
 from findingaid.model import NO_USAGE, Failure, Note, Skipped, Usage
@@ -67,6 +69,8 @@ class CorpusStatus:
     extracted: Mapping[str, int] = field(default_factory=dict)
     """Outcome of claim extraction -> number of artifacts; empty if the corpus has no claims."""
     refused: int = 0
+    expired: int = 0
+    """Approved claims that no artifact states any more; 0 for a caller."""
     usage: Sequence[ModelUsage] = ()
     vector_index: Measured | None = None
     """Measurements of the vector index, which all corpora share; None if search is exact."""
@@ -98,18 +102,20 @@ class Statuses(list[CorpusStatus]):
         return to_frame([status.to_dict() for status in self])
 
 
-def read_statuses(store: Store, corpora: Iterable[str]) -> Statuses:
+def read_statuses(store: Store, corpora: Iterable[str], log: DecisionLog) -> Statuses:
     """Return the status of each corpus; all counts are zero if nothing is indexed yet."""
     if not store.exists():
         return Statuses(CorpusStatus(corpus, 0, 0, 0, {}, [], None, None) for corpus in corpora)
-    unpublished = ""
-    if store.caller is None:  # a caller only reads, and the tables of what is not published are not theirs
+    unpublished, decisions = "", list[Decision]()
+    if store.caller is None:  # a caller only reads: what is not published and who decided are not theirs
         with suppress(StoreError):
             unpublished = Publisher(store).behind()
-    return Statuses(_read_status(store, corpus, unpublished) for corpus in corpora)
+        with suppress(StoreError):  # `verify` names a log that is lost
+            decisions += log.all()
+    return Statuses(_read_status(store, corpus, decisions, unpublished) for corpus in corpora)
 
 
-def _read_status(store: Store, corpus: str, unpublished: str) -> CorpusStatus:
+def _read_status(store: Store, corpus: str, decisions: Sequence[Decision], unpublished: str) -> CorpusStatus:
     rows = store.rows("ledger", STATUS_COLUMNS, equals("corpus", corpus))
     updated = pc.max(rows["updated"]).as_py()
 
@@ -129,6 +135,7 @@ def _read_status(store: Store, corpus: str, unpublished: str) -> CorpusStatus:
         summary_nodes=total("n_summary_nodes"),
         extracted=_outcomes(rows["claims_outcome"]),
         refused=total("refused"),
+        expired=count_expired(store, corpus, decisions),
         usage=_usage(store, corpus),
         vector_index=_vector_index(store),
         batches=OpenBatches(store).of(corpus=corpus),
