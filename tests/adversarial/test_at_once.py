@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +11,8 @@ import yaml
 import findingaid
 from findingaid.claims.decisions import broken
 from tests.adversarial.roles import DOCUMENTS, Told, edit
-from tests.paths import ROOT
 from tests.support.buckets import Bucket
+from tests.support.programs import Program
 
 CHILD = """
 import sys
@@ -41,22 +38,14 @@ def at_once(config: Path, seconds: float, seed: int, roles: tuple[str, ...]) -> 
     ready.mkdir()
     (ready / "of").write_text(str(len(roles)))
     started = {
-        f"{role} {i}": subprocess.Popen(
-            [sys.executable, "-c", CHILD, role, str(config), str(seconds), f"{seed}-{i}"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i, role in enumerate(roles)
+        f"{role} {i}": Program(CHILD, role, str(config), str(seconds), f"{seed}-{i}") for i, role in enumerate(roles)
     }
     told = {}
     for name, child in started.items():
-        output, error = child.communicate(timeout=seconds + 300)
-        assert child.returncode == 0, f"{name}: {error}"
-        assert "Traceback" not in error, f"{name}: {error}"
-        told[name] = Told(*json.loads(output.splitlines()[-1]))
+        ended = child.ended()
+        assert ended.returncode == 0, f"{name}: {ended.stderr}"
+        assert "Traceback" not in ended.stderr, f"{name}: {ended.stderr}"
+        told[name] = Told(*json.loads(ended.stdout.splitlines()[-1]))
     return told
 
 

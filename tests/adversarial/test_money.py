@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,7 +20,7 @@ from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, fau
 from findingaid.testing.faults import Fault
 from tests.conftest import text_about
 from tests.indexing.test_budget import PRICE, Bill, model
-from tests.paths import ROOT
+from tests.support.programs import Program
 
 pytestmark = pytest.mark.slow
 
@@ -65,21 +62,14 @@ def run_shared(store: str, base_url: str, first: str, last: str, tokens: str) ->
     aid.open_run("run 1").indexer("docs").build(listings)
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(*arguments: object) -> Program:
+    return Program(RUN, *map(str, arguments))
 
 
-def done(*processes: subprocess.Popen[str], seconds: float = 240) -> None:
-    for process in processes:
-        _, errors = process.communicate(timeout=seconds)
-        assert process.returncode == 0, errors
+def done(*programs: Program) -> None:
+    for program in programs:
+        ended = program.ended()
+        assert ended.returncode == 0, ended.stderr
 
 
 @pytest.fixture
@@ -140,10 +130,10 @@ def test_processes_of_a_run_stay_within_its_budget_together_also_when_one_is_kil
         shared = (store, server.base_url)
         killed = start(*shared, 0, 8, tokens)
         waited = time.monotonic()
-        while len(bill.tokens) < rng.randint(1, 3) and killed.poll() is None and time.monotonic() - waited < 120:
+        while len(bill.tokens) < rng.randint(1, 3) and killed.running and time.monotonic() - waited < 120:
             time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
-        killed.communicate()
+        killed.ended()
         done(start(*shared, 0, 12, tokens), start(*shared, 12, TEXTS, tokens))
 
     assert 0 < bill.total <= tokens
@@ -154,12 +144,12 @@ def test_a_run_that_waits_for_another_goes_on_at_once_when_that_is_killed_and_pa
 ) -> None:
     with OpenAIServer(delay=0.5) as server:
         killed = start(store, server.base_url)
-        while len(server.completions) < 2 * CONCURRENCY and killed.poll() is None:
+        while len(server.completions) < 2 * CONCURRENCY and killed.running:
             time.sleep(0.01)
         other = start(store, server.base_url)
         time.sleep(1)
         killed.send_signal(signal.SIGKILL)
-        killed.communicate()
+        killed.ended()
         done(other)
         asked = Counter(request.content for request in server.completions)
 

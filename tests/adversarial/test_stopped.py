@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,8 +14,8 @@ from findingaid.reports import NO_CALLS
 from findingaid.store import Leases, Store
 from tests.indexing.test_crash import aid_of, clean_build, payloads
 from tests.indexing.test_incremental import docs, records
-from tests.paths import ROOT
 from tests.store.test_leases import local
+from tests.support.programs import Program
 
 TTL_SECONDS = 2
 
@@ -65,19 +62,11 @@ except StoreError as error:
 """
 
 
-def stopped(store: str, table: str, nth: int, inside: bool) -> subprocess.Popen[str]:
+def stopped(store: str, table: str, nth: int, inside: bool) -> Program:
     """Start a run and return once it has stopped."""
     code = CHILD.format(store=store, table=table, nth=nth, inside=inside, ttl=TTL_SECONDS)
-    run = subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    _, status = os.waitpid(run.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), run.communicate()
+    run = Program(code)
+    run.until_stopped()
     return run
 
 
@@ -107,12 +96,12 @@ def test_a_run_that_lost_its_lease_between_two_commits_writes_nothing_more(
         report = aid_of(store, payloads(1)).index()
     finally:
         late.send_signal(signal.SIGCONT)
-    _, error = late.communicate(timeout=120)
+    ended = late.ended()
 
     assert report.ok
-    assert late.returncode == 1, error
-    assert len(error.splitlines()) == 1, error
-    assert "nothing more is written, run again" in error
+    assert ended.returncode == 1, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert "nothing more is written, run again" in ended.stderr
     aid = aid_of(store, payloads(1))
     assert aid.verify() == []
     assert records(aid) == clean_build(tmp_path / "clean", 1)
@@ -156,16 +145,9 @@ def test_a_decision_stopped_before_its_commit_is_not_lost_where_a_purge_deletes_
     aid.index()
     log = DecisionLog(aid.store)
     log.decide(lambda _: [Verdict(Action.ARCHIVE, "docs", "before", "a.md")], "ann")
-    late = subprocess.Popen(
-        [sys.executable, "-c", DECIDE.format(store=store, ttl=TTL_SECONDS)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    late = Program(DECIDE.format(store=store, ttl=TTL_SECONDS))
     try:
-        _, status = os.waitpid(late.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), late.communicate()
+        late.until_stopped()
         while Leases(Store(store)).held():
             time.sleep(0.1)
         for i in range(3):
@@ -173,10 +155,10 @@ def test_a_decision_stopped_before_its_commit_is_not_lost_where_a_purge_deletes_
         aid.purge()
     finally:
         late.send_signal(signal.SIGCONT)
-    _, error = late.communicate(timeout=120)
+    ended = late.ended()
 
     there = DecisionLog(aid.store).all()
     assert list(broken(there)) == []
     assert [decision.claim_id for decision in there][:4] == ["before", *(f"meanwhile {i}" for i in range(3))]
-    assert ("late" in {decision.claim_id for decision in there}) == (late.returncode == 0), error
+    assert ("late" in {decision.claim_id for decision in there}) == (ended.returncode == 0), ended.stderr
     assert aid.verify() == []

@@ -24,6 +24,7 @@ from findingaid.errors import QueryError
 from findingaid.store import Store, repair, schemas, upkeep
 from tests.conftest import ReadyMade
 from tests.paths import ROOT
+from tests.support.programs import Program
 
 CLAIMS = [letter * 4 for letter in "abcd"]
 
@@ -244,8 +245,8 @@ def test_processes_that_decide_at_once_do_not_fork_the_chain(log: DecisionLog) -
         " for i in range(10)]"
     )
 
-    running = [subprocess.Popen([sys.executable, "-c", code, log.store.uri, name]) for name in ("ann", "bob", "cyd")]
-    ended = [process.wait() for process in running]
+    running = [Program(code, log.store.uri, name) for name in ("ann", "bob", "cyd")]
+    ended = [program.ended().returncode for program in running]
 
     assert ended == [0, 0, 0]
     assert [d.seq for d in log.all()] == list(range(1, 31))

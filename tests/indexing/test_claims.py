@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +30,7 @@ from findingaid.testing import CountingEmbedder, MemorySource, OpenAIServer, Req
 from tests.claims.test_extraction import echo
 from tests.claims.test_nodes import GOOD
 from tests.conftest import Cli, ReadyMade, openai, text_about
-from tests.support.programs import run_program
+from tests.support.programs import COMMAND, Program, run_program
 
 Make = Callable[..., FindingAid]
 
@@ -503,12 +501,12 @@ def test_claims_and_nodes_of_a_killed_run_are_paid_again_for_one_group_at_most(
     cli.settings["corpora"]["docs"] |= {"claims": openai(server, concurrency=2), "summary_nodes": openai(server)}
     cli.configure()
 
-    command = [sys.executable, "-m", "findingaid", "index", "--config", str(cli.config)]
-    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while len(server.completions) < answered and run.poll() is None:
+    run = Program(COMMAND, "index", "--config", str(cli.config))
+    while len(server.completions) < answered and run.running:
         time.sleep(0.01)
-    run.kill()
-    assert run.wait() == -signal.SIGKILL, run.stderr
+    run.send_signal(signal.SIGKILL)
+    ended = run.ended()
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     paid = len(server.completions)
     report = cli.json("index")["corpora"]["docs"]
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +15,7 @@ from findingaid.llm.batch_api import BatchClient, BatchJobInput, BatchJobState
 from findingaid.model import Outcome, SynthesizerInput
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import OpenAIServer, Request, faults
-from tests.paths import ROOT
+from tests.support.programs import run_program
 
 KEY = "sk-a-secret-key"
 
@@ -285,14 +282,7 @@ def test_a_batch_is_found_behind_many_others(server: OpenAIServer, batches: Batc
 def test_a_process_killed_while_it_submits_leaves_one_batch_when_done_again(
     server: OpenAIServer, batches: BatchClient
 ) -> None:
-    killed = subprocess.run(
-        [sys.executable, "-c", PARENT, server.base_url],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    killed = run_program(PARENT, server.base_url)
     assert killed.stdout.split() == [str(int(signal.SIGKILL))] * len(DEATHS), killed.stderr
 
     for number in range(1, len(DEATHS) + 1):

@@ -40,7 +40,7 @@ from findingaid.strategies.with_synopsis import with_synopsis
 from findingaid.testing import CountingEmbedder, MemorySource, ScriptedSynthesizer
 from tests.conftest import Cli, ReadyMade, error_of, text_about
 from tests.indexing.test_incremental import docs, records
-from tests.paths import ROOT
+from tests.support.programs import Program
 
 ARTIFACTS = 96
 
@@ -110,16 +110,8 @@ def slow_aid(store: str, name: str) -> FindingAid:
     return FindingAid(Store(store), PaidEmbedder(paid=paid), {"docs": corpus})
 
 
-def start(store: str, name: str, runs: int = 1) -> subprocess.Popen[str]:
-    root = ROOT
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, store, name, str(runs)],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(store: str, name: str, runs: int = 1) -> Program:
+    return Program(RUN, store, name, str(runs))
 
 
 def paid(store: str, name: str = "*") -> list[str]:
@@ -151,13 +143,13 @@ def test_two_runs_at_once_pay_for_everything_once(tmp_path: Path, scheme: str) -
     store = f"{scheme}{tmp_path}/index"
 
     runs = [start(store, name, runs=2) for name in ("one", "two")]
-    outputs = [run.communicate() for run in runs]
+    ended = [run.ended() for run in runs]
 
-    assert [run.returncode for run in runs] == [0, 0], outputs
+    assert [each.returncode for each in ended] == [0, 0], ended
     calls = Counter(paid(store))
     assert {what for what, times in calls.items() if times > 1} == set()
     assert len(calls) == ARTIFACTS * (1 + 2 + 1)  # a synopsis; two chunks and it to embed
-    assert sum(int(out) for out, _ in outputs) == ARTIFACTS
+    assert sum(int(each.stdout) for each in ended) == ARTIFACTS
     assert slow_aid(store, "check").verify() == []
     assert Leases(Store(store)).held() == []
 
@@ -166,10 +158,10 @@ def test_a_run_takes_over_at_once_from_one_that_was_killed(tmp_path: Path, caplo
     store = str(tmp_path / "index")
     killed = start(store, "killed")
     while len(paid(store)) < 130:
-        assert killed.poll() is None, killed.communicate()
+        assert killed.running, killed.ended()
         time.sleep(0.01)
     killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    killed.ended()
     kept = {key for table in ("calls", "embeddings") for key in Store(store).rows(table, ["key"])["key"].to_pylist()}
     left = [row for row in orjson.loads((Path(store) / LOCKS / "leases.json").read_bytes()) if row["name"] == "docs"]
 
@@ -732,16 +724,11 @@ def take_turns(uri: str, folder: str) -> None:
 def test_no_corpus_is_ever_held_by_two(tmp_path: Path, scheme: str) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
-    root = ROOT
-    command = [sys.executable, "-c", TAKE, f"{scheme}{tmp_path}/index", str(marks)]
-    takers = [
-        subprocess.Popen(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, stderr=subprocess.PIPE)
-        for _ in range(4)
-    ]
+    takers = [Program(TAKE, f"{scheme}{tmp_path}/index", str(marks)) for _ in range(4)]
 
-    errors = [taker.communicate()[1] for taker in takers]
+    ended = [taker.ended() for taker in takers]
 
-    assert [taker.returncode for taker in takers] == [0] * 4, errors
+    assert [each.returncode for each in ended] == [0] * 4, ended
     assert sorted(path.name for path in marks.iterdir()) == [f"{i}.held" for i in "abcd"]
     assert Leases(Store(f"{scheme}{tmp_path}/index")).held() == []
 

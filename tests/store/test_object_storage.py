@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +24,9 @@ from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_group_commit import aid_of, commit, prepared
 from tests.indexing.test_incremental import docs, records
-from tests.paths import ROOT
 from tests.store.test_fields import come_through_together
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
+from tests.support.programs import COMMAND, Program, run_program
 
 WORD = "xylophonequartz"
 
@@ -53,17 +50,6 @@ def remote_aid(make_aid: Callable[..., FindingAid], bucket: Bucket) -> Callable[
         return FindingAid(Store(bucket.uri, bucket.options), aid.embedder, aid.corpora, retain=2)
 
     return make
-
-
-def in_a_new_process(cli: Cli, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "findingaid", *arguments, "--config", str(cli.config)],
-        cwd=cli.folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_everything_works_and_leaves_nothing_on_this_machine(remote: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +77,9 @@ def test_a_run_over_unchanged_sources_writes_no_object(remote_aid: Callable[[], 
 
 
 @pytest.mark.slow
-def test_a_new_process_needs_no_more_than_the_variables_of_aws(remote: Cli, bucket: Bucket) -> None:
+def test_a_new_process_needs_no_more_than_the_variables_of_aws(
+    remote: Cli, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remote.run("index")
     del remote.settings["storage_options"]
     remote.run("status")  # writes the configuration
@@ -105,7 +93,10 @@ def test_a_new_process_needs_no_more_than_the_variables_of_aws(remote: Cli, buck
     ours = {f"FINDINGAID__STORAGE_OPTIONS__{name.upper()}": value for name, value in bucket.options.items()}
 
     for environment in (variables, ours):
-        done = in_a_new_process(remote, "search", "ledger", "-k", "2", "--json", **environment)
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            done = run_program(COMMAND, "search", "ledger", "-k", "2", "--json", "--config", str(remote.config))
 
         assert done.returncode == 0, done.stderr
         assert [hit["artifact_id"] for hit in json.loads(done.stdout)] == ["ledger.md", "ledger.md"]
@@ -237,23 +228,13 @@ def test_two_processes_that_index_at_once_lose_nothing_and_double_nothing(
     bucket: Bucket, names: tuple[str, str]
 ) -> None:
     options = [f"{name}={value}" for name, value in bucket.options.items()]
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", AT_ONCE, name, bucket.uri, *options],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    ]
-    outputs = [run.communicate() for run in runs]
+    runs = [Program(AT_ONCE, name, bucket.uri, *options) for name in names]
+    ended = [run.ended() for run in runs]
 
     store = Store(bucket.uri, bucket.options)
     aid = FindingAid(store, CountingEmbedder(), {})
 
-    assert [run.returncode for run in runs] == [0, 0], json.dumps(outputs)
+    assert [each.returncode for each in ended] == [0, 0], ended
     assert aid.verify() == []
     found = store.published().to_table(columns=["corpus", "artifact_id", "text"]).to_pylist()
     for name in names:

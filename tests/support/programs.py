@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from multiprocessing import forkserver
 from pathlib import Path
@@ -22,6 +24,9 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["lance", "tests.conftest"])
 UNUSED = "ignore:lance is not fork-safe:UserWarning"
 """Lance is imported before the fork, and begins its threads when it is first used, after it."""
+
+COMMAND = "from findingaid.__main__ import main; main()"
+"""The program that takes the arguments of the command line; for tests that need its process and not its start."""
 
 
 class Program:
@@ -39,6 +44,21 @@ class Program:
             given = (code, arguments, environment, Path(self._output.name))
             self._process = FORKS.Process(target=_execute, args=given)
             self._process.start()
+
+    @property
+    def running(self) -> bool:
+        return self._process.is_alive()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def until_stopped(self) -> None:
+        """Wait until the program has stopped itself by SIGSTOP."""
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        while self.running and stat.read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
+        assert self.running, self.ended()
 
     def ended(self) -> subprocess.CompletedProcess[str]:
         """Wait for the end of the program; a negative return code is the number of the signal that killed it."""
