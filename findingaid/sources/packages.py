@@ -44,6 +44,7 @@ class Packages:
         for found in distributions():
             try:
                 listing = _listing(found)
+                _require_findable(found, listing.artifact_id)
             except (OSError, ValueError, ReadError) as error:
                 problem = f"its metadata cannot be read: {one_line(error)}"
                 failed_id = _id_by_folder(found)
@@ -104,18 +105,37 @@ def _listing(found: Distribution) -> Listing:
     name = _header(metadata, "Name")
     if not name:
         raise ReadError("it has no name: install it again, or remove what is left of it", "unreadable")
-    return Listing(normalise_package_name(name), f"{_header(metadata, 'Version')}:{text_hash(metadata)}", len(metadata))
+    required = found.read_text("requires.txt") or ""  # what an egg-info requires is not in its PKG-INFO
+    stamp = f"{_header(metadata, 'Version')}:{text_hash(metadata + required)}"
+    return Listing(normalise_package_name(name), stamp, len(metadata))
+
+
+def _require_findable(found: Distribution, artifact_id: str) -> None:
+    """Raise ReadError for a distribution that is not found by its name: another may be read in its place.
+
+    An upgrade that broke off leaves such folders: "~umpy-1.26.4.dist-info".
+    """
+    if _folder(found) not in map(_folder, distributions(name=artifact_id)):
+        raise ReadError(
+            f"its folder is not named for {artifact_id!r}: remove it, or install the package again", "other"
+        )
+
+
+def _folder(found: Distribution) -> Any:
+    return getattr(found, "_path", None)
 
 
 def _id_by_folder(found: Distribution) -> str:
     """Return the id of a distribution by its folder, such as "my_package-1.0.dist-info"."""
-    folder = getattr(found, "_path", None)
+    folder = _folder(found)
     return normalise_package_name(shown_name(folder.name).partition("-")[0]) if folder else "a package without a folder"
 
 
 def package_of(found: Distribution) -> dict[str, Any]:
     """Return a distribution's metadata as the fields that the Package strategy reads."""
     metadata: Message = found.metadata  # type: ignore[assignment]  # PackageMetadata is an email.message.Message
+    if not metadata["Name"]:
+        raise ReadError("its metadata do not begin with headers: install it again", "unreadable")
     return {
         "name": metadata["Name"],
         "description": _known(metadata.get("Summary")),
@@ -135,5 +155,5 @@ def _known(value: str | None) -> str:
 
 def _header(metadata: str, name: str) -> str | None:
     """Return one header by a regex search: parsing every METADATA file whole takes seconds in a large environment."""
-    found = re.search(rf"^{name}:(.+)$", metadata, re.MULTILINE | re.IGNORECASE)
+    found = re.search(rf"^{name}:(.+)$", metadata.partition("\n\n")[0], re.MULTILINE | re.IGNORECASE)
     return found[1].strip(" \t") or None if found else None

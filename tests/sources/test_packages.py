@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from findingaid.errors import SourceError
+from findingaid.errors import ReadError, SourceError
 from findingaid.model import Failure
 from findingaid.sources.packages import Packages
 from tests.conftest import Cli
@@ -85,3 +85,45 @@ def test_the_word_of_older_setuptools_for_no_value_is_none(site: Path) -> None:
 
     assert isinstance(raw, dict)
     assert (raw["description"], raw["readme"], raw["owner"]) == ("", "", "ada@example.org")
+
+
+def test_what_an_upgrade_left_behind_is_named_and_not_taken_for_the_package(site: Path) -> None:
+    install(site / "~f_herons-1.dist-info", b"Name: of-herons\nVersion: 1\n")
+    install(site / "of_herons-2.dist-info", b"Name: of-herons\nVersion: 2\n")
+    before = Packages().listing("of-herons")
+
+    found = Packages().discover()
+
+    assert [failure.artifact_id for failure in found.failures] == ["~f-herons"]
+    assert "its folder is not named for 'of-herons'" in str(found.failures)
+    assert [listing for listing in found.listings if listing.artifact_id == "of-herons"] == [before]
+    assert Packages().read("of-herons").metadata["version"] == "2"
+
+
+def test_an_egg_that_requires_another_package_has_another_stamp(site: Path) -> None:
+    egg = site / "of_ducks.egg-info"
+    egg.mkdir(parents=True)
+    (egg / "PKG-INFO").write_text("Metadata-Version: 1.1\nName: of-ducks\nVersion: 1\n")
+    (egg / "requires.txt").write_text("ponds\n")
+    before = Packages().listing("of-ducks")
+
+    (egg / "requires.txt").write_text("ponds\nreeds\n")
+
+    assert Packages().listing("of-ducks") != before
+    raw = Packages().read("of-ducks").raw
+    assert isinstance(raw, dict)
+    assert raw["deps"] == ["ponds", "reeds"]
+
+
+def test_a_name_in_a_readme_is_not_that_of_the_package(site: Path) -> None:
+    install(site / "of_herons-1.dist-info", b"Version: 1\n\nName: of-herons\n")
+
+    with pytest.raises(SourceError, match="it has no name"):
+        Packages().listing("of-herons")
+
+
+def test_metadata_that_begin_with_a_mark_fail_with_the_reason(site: Path) -> None:
+    install(site / "of_herons-1.dist-info", b"\xef\xbb\xbfName: of-herons\nName: of-herons\nVersion: 1\n")
+
+    with pytest.raises(ReadError, match="do not begin with headers"):
+        Packages().read("of-herons")
