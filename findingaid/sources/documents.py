@@ -36,7 +36,7 @@ from findingaid.sources.media_types import media_type_of
 from findingaid.text.code import grammar_id
 from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
 
-REVISION = "26"
+REVISION = "27"
 """Version of the conversion.
 
 Increment it when the same converters' results are combined differently, so that documents are read again.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import docx
+import pptx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -475,6 +476,25 @@ def test_a_slide_has_both_its_number_and_its_headings(read: Callable[..., Artifa
         (1, ["Install"]),
         (3, ["Use"]),
     ]
+
+
+def test_what_stands_above_the_title_of_a_slide_belongs_to_that_slide(read: Callable[..., Artifact]) -> None:
+    deck = pptx.Presentation()
+    for title in ("Budget", "Hiring"):
+        slide = deck.slides.add_slide(deck.slide_layouts[5])
+        slide.shapes.title.text = title
+        slide.shapes.add_textbox(0, 0, 900_000, 9_000).text_frame.text = SENTENCE.format(f"line above {title}")
+        slide.shapes.add_textbox(0, 5_000_000, 900_000, 9_000).text_frame.text = SENTENCE.format(f"body of {title}")
+    deck.save(made := io.BytesIO())
+    artifact = read("a.pptx", made.getvalue())
+
+    chunks = Chunked(chunk_size=90, overlap=0).decompose("a.pptx", artifact.raw, artifact.metadata).surfaces
+    of = {
+        title: [c.metadata["headings"] for c in chunks if f"line above {title}" in c.text]
+        for title in ("Budget", "Hiring")
+    }
+
+    assert of == {"Budget": [["Budget"]], "Hiring": [["Hiring"]]}
 
 
 def test_an_extract_of_a_document_holds_no_markup(read: Callable[..., Artifact]) -> None:

@@ -137,14 +137,15 @@ def test_headers_and_footers_of_an_opendocument_with_words_are_counted() -> None
 
 def test_rtf_is_decoded_by_its_code_page_and_names_its_title() -> None:
     rich = (
-        rb"{\rtf1\ansi\ansicpg1252{\info{\title The \'fcber plan}}Gr\'f6\'dfe und \u220?bermut\par"
+        rb"{\rtf1\ansi\ansicpg1252{\info{\title The \'fcber plan}{\author J\'fcrgen}{\operator Bo}}"
+        rb"Gr\'f6\'dfe und \u220?bermut\par"
         rb"{\b bold} text\page next{\pict\pngblip 89504e47}\par}"
     )
     found = convert_document("a.rtf", rich, LIMIT)
 
     assert found is not None
     assert found.text == "Größe und Übermut\nbold text\n\nnext"
-    assert found.metadata["title"] == "The über plan"
+    assert (found.metadata["title"], found.metadata["author"]) == ("The über plan", "Jürgen")
 
     cyrillic = convert_document(
         "a.rtf", rb"{\rtf1\ansi\ansicpg1251{\info{\title \'cf\'f0\'e8\'e2\'e5\'f2 \{1\}}}text}", LIMIT

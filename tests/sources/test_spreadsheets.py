@@ -177,8 +177,14 @@ def test_what_stands_beside_the_cells_of_an_ods_is_counted() -> None:
     )
     chart = '<office:document-content xmlns:office="o" xmlns:chart="c"><chart:chart chart:class="bar"/>'
     payload = with_part(payload, "Object 1/content.xml", f"{chart}</office:document-content>")
+    failed = (
+        b'<table:table-cell xmlns:calcext="urn:c" calcext:value-type="error"><text:p>#N/A</text:p></table:table-cell>'
+    )
+    payload = changed(
+        payload, "content.xml", lambda xml: xml.replace(b"</table:table-cell>", b"</table:table-cell>" + failed, 1)
+    )
 
-    assert sorted(read(payload, "a.ods")[1]) == ["charts, not read", "text boxes, not read"]
+    assert sorted(read(payload, "a.ods")[1]) == ["cells with an error", "charts, not read", "text boxes, not read"]
 
 
 def test_a_number_of_an_ods_is_read_with_its_unit_and_leading_zeros() -> None:
@@ -190,6 +196,11 @@ def test_a_number_of_an_ods_is_read_with_its_unit_and_leading_zeros() -> None:
         cell("float", 'value="12"', "12 km"),
         cell("float", 'value="1250.5"', "1.250,50"),
         cell("time", 'time-value="PT26H30M00S"', "26:30"),
+        cell("float", 'value="1250.5"', "1,250.50 €"),
+        cell("float", 'value="-2.5"', "<text:s/>($2.50)"),
+        cell("float", 'value="1250.5"', "1\u202f250,50"),
+        cell("float", 'value="2.5"', "2 1/2"),
+        cell("float", 'value="20"', "20 °"),
     )
     payload = changed(
         ods(("A", [["NUMBERS"]])),
@@ -199,7 +210,9 @@ def test_a_number_of_an_ods_is_read_with_its_unit_and_leading_zeros() -> None:
         ),
     )
 
-    assert read(payload, "a.ods")[0].endswith("| 01067 | 12 km | 1250.5 | 26:30 |")
+    assert read(payload, "a.ods")[0].endswith(
+        "| 01067 | 12 km | 1250.5 | 26:30 | 1,250.50 € | ($2.50) | 1250.5 | 2.5 | 20 ° |"
+    )
 
 
 def test_a_raised_number_of_a_cell_does_not_become_part_of_the_number_before_it() -> None:
@@ -306,6 +319,18 @@ def test_old_and_open_workbooks_are_read() -> None:
 def test_pages_and_tables_of_text_under_the_name_of_a_workbook_are_read() -> None:
     assert read(b"\xef\xbb\xbf<table><tr><th>Item<tr><td>House</table>", "a.xls")[0] == "| Item |\n| --- |\n| House |"
     assert read(b"Item\tDue\nHouse\t2026\n", "a.xls")[0] == "Item\tDue\nHouse\t2026\n"
+
+
+def test_an_open_workbook_has_the_title_and_author_of_its_properties() -> None:
+    author = "<meta:initial-creator>Ada</meta:initial-creator><creator>Bo</creator>"
+    about = f"<m xmlns:meta='m'><title>Household</title>{author}</m>"
+    payload = with_part(ods(("A", [["Item"], ["House"]])), "meta.xml", about)
+
+    found = convert_document("a.ods", payload, LIMIT)
+
+    assert found is not None
+    said = found.metadata
+    assert (said["title"], said["author"]) == ("Household", "Ada")
 
 
 def test_a_workbook_with_damaged_properties_is_read_without_them() -> None:

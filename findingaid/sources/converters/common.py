@@ -95,18 +95,18 @@ def unpacked(payload: bytes, max_bytes: int) -> zipfile.ZipFile:
 
 
 def core_properties(payload: bytes) -> dict[str, Any]:
-    """Return the title and author of an Office document. Its text type is Markdown."""
+    """Return the title and author of a document of Office or OpenDocument. Its text type is Markdown."""
     from defusedxml.ElementTree import fromstring
 
     found: dict[str, str] = {}
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-        if "docProps/core.xml" in archive.namelist():
+        for part in {"docProps/core.xml", "meta.xml"}.intersection(archive.namelist()):
             # expat itself ends entities that expand to too much, and none from outside is read.
-            root = fromstring(archive.read("docProps/core.xml"), forbid_entities=False)
-            found = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
+            root = fromstring(archive.read(part), forbid_entities=False)
+            found = {element.tag.rpartition("}")[2]: element.text or "" for element in root.iter()}
     return {
         "title": property_text(found.get("title"), NO_TITLES),
-        "author": property_text(found.get("creator"), NO_AUTHORS),
+        "author": property_text(found.get("initial-creator") or found.get("creator"), NO_AUTHORS),
         "text_type": "text/markdown",
     }
 

@@ -135,7 +135,9 @@ def _of_section(section: str) -> NumberFormat | None:
         digits = digits or token["digits"] or ""
         percent |= token["sign"] == "%"
         sign = token["escaped"] or token["sign"] or ""
-        around[bool(digits)] += token["quoted"] or token["currency"] or (sign if sign not in "-+()" else "")
+        quoted = token["quoted"] or ""
+        quoted = quoted if quoted.count("(") == quoted.count(")") else quoted.strip("-+()")
+        around[bool(digits)] += quoted or token["currency"] or (sign if sign not in "-+()" else "")
     if not digits or digits.endswith(","):
         return None
     before, after = (" ".join(f"|{text}|".split()).strip("|") for text in around)

@@ -72,6 +72,10 @@ LISTS = re.compile(rb"<(?:\w+:)?(?:numbering|styles)[\s>]")
 FIRST_WITHIN = 10_000
 """First element of the parts with the lists and styles of Word, and the bytes among which it is looked for."""
 
+TITLES = frozenset({"title", "ctrTitle"})
+ABOVE_ALL = "-27273042329600"
+"""Placeholders of the title of a slide, and the least distance from its upper edge, by ST_Coordinate of ECMA-376."""
+
 ON, OFF = ("1", "true"), ("0", "false", "off")
 FIRST_ROW = 0x20
 """Values of switches of Office, and the bit of a number of `tblLook` that stands for the first row."""
@@ -237,6 +241,7 @@ def _rewrite(name: str, parts: dict[str, bytes], related: Mapping[str, str], mad
     _write_formulas(root)
     _repeat_merged_of_slides(root)
     _write_slide_numbers(root)
+    _move_title_up(root)
     _write_marks(root)
     made.texts.append((what, list(_runs(root))))
     parts[name] = written_part(root)
@@ -421,6 +426,18 @@ def _repeat_merged(root: Any) -> None:
                 column += 1 if span is None else integer(span.get(f"{W}val"), 1)
     for merged in list(root.iter(f"{W}vMerge")):
         merged.getparent().remove(merged)
+
+
+def _move_title_up(root: Any) -> None:
+    """Move the title of a slide above all other shapes, which are read from top to bottom."""
+    titles = (kind for kind in root.iter(f"{P}ph") if kind.get("type") in TITLES and kind.get("idx", "0") == "0")
+    for shape in [kind.getparent().getparent().getparent() for kind in titles]:
+        if (properties := shape.find(f"{P}spPr")) is not None:
+            for place in properties.findall(f"{A}xfrm"):
+                properties.remove(place)
+            properties.insert(0, place := properties.makeelement(f"{A}xfrm"))
+            place.append(place.makeelement(f"{A}off", {"x": "0", "y": ABOVE_ALL}))
+            place.append(place.makeelement(f"{A}ext", {"cx": "0", "cy": "0"}))
 
 
 def _repeat_merged_of_slides(root: Any) -> None:

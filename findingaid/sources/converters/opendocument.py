@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from findingaid.sources.converters.common import NO_AUTHORS, NO_TITLES, left_out_notes, property_text, unpacked
+from findingaid.sources.converters.common import core_properties, left_out_notes, unpacked
 from findingaid.sources.converters.marks import strike_out
 from findingaid.sources.converters.numbering import BOXES, as_label, integer
 from findingaid.sources.converters.tables import LONGEST_NAME
@@ -94,17 +94,12 @@ LETTER = re.compile(r"[^\W\d_]")
 def convert_odt(payload: bytes, max_bytes: int) -> Converted:
     """Convert a text document, by way of HTML."""
     with unpacked(payload, max_bytes) as archive:
-        page, said, left_out = _read(archive)
-    text = convert_html(page, max_bytes).text
-    own = {
-        "title": property_text(said.get("title"), NO_TITLES),
-        "author": property_text(said.get("author"), NO_AUTHORS),
-    }
-    return Converted(text, own | {"text_type": "text/markdown"}, left_out_notes(left_out))
+        page, left_out = _read(archive)
+    return Converted(convert_html(page, max_bytes).text, core_properties(payload), left_out_notes(left_out))
 
 
-def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]]:
-    """Return the text of a document as HTML, its own title and author, and what is not read: words -> number."""
+def _read(archive: zipfile.ZipFile) -> tuple[bytes, Counter[str]]:
+    """Return the text of a document as HTML, and what is not read: words -> number."""
     from lxml import etree, html
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
@@ -136,7 +131,7 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, dict[str, str], Counter[str]
             element.tag = "sup"
         if style in struck and element.tag in {"span", "p"}:
             strike_out(element)
-    return bytes(html.tostring(body, encoding="utf-8")), _said(archive, parser), left_out
+    return bytes(html.tostring(body, encoding="utf-8")), left_out
 
 
 def repeat_merged(root: Any, longest: int | None = None) -> None:
@@ -340,17 +335,6 @@ def _headers(roots: Iterable[Any]) -> int:
     """Return the number of headers and footers with words, not only with page numbers."""
     found = (element for root in roots for element in root.iter(*HEADERS))
     return sum(LETTER.search("".join(element.itertext())) is not None for element in found)
-
-
-def _said(archive: zipfile.ZipFile, parser: Any) -> dict[str, str]:
-    from lxml import etree
-
-    if "meta.xml" not in archive.namelist():
-        return {}
-    found = {
-        _local(element): element.text or "" for element in etree.fromstring(archive.read("meta.xml"), parser).iter()
-    }
-    return {"title": found.get("title", ""), "author": found.get("initial-creator") or found.get("creator", "")}
 
 
 def _local(element: Any) -> str:

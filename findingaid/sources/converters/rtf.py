@@ -5,7 +5,15 @@ from __future__ import annotations
 import codecs
 import re
 
-from findingaid.sources.converters.common import CUT_SHORT, MARKS, NO_TITLES, left_out_notes, plain_text, property_text
+from findingaid.sources.converters.common import (
+    CUT_SHORT,
+    MARKS,
+    NO_AUTHORS,
+    NO_TITLES,
+    left_out_notes,
+    plain_text,
+    property_text,
+)
 from findingaid.sources.converters.marks import STRUCK, raised
 from findingaid.sources.documents import Converted
 
@@ -37,7 +45,7 @@ NOT_READ = {
 }
 """Groups of an RTF document that its converter leaves out, by what notes call them."""
 
-TITLE = re.compile(r"\{\\title ((?:[^{}\\]|\\.)*)\}", re.DOTALL)
+PROPERTY = re.compile(r"\{\\(title|author) ((?:[^{}\\]|\\.)*)\}", re.DOTALL)
 CODE_PAGE = re.compile(r"\\ansicpg(\d+)")
 
 CHARACTER_SETS = {"mac": "mac_roman", "pca": "cp850", "pc": "cp437"}
@@ -70,13 +78,18 @@ def convert_rtf(payload: bytes, max_bytes: int) -> Converted:
     for group, instead in REPLACED.items():
         read = group.sub(instead, read)
     text = re.sub(r"[\f\v]", "\n", _read(read, source)).strip()
-    found = TITLE.search(source)
     braces = ESCAPED.sub("", source)
     left_out = {words: len(group.findall(source)) for words, group in NOT_READ.items()}
     left_out[CUT_SHORT] = braces.count("{") > braces.count("}")
     page = CODE_PAGE.search(source)
-    title = found and _read(f"{{\\rtf1{page[0] if page else ''} {found[1]}}}", source)
-    return Converted(text, {"title": property_text(title, NO_TITLES)}, left_out_notes(left_out))
+    found = {
+        name: _read(f"{{\\rtf1{page[0] if page else ''} {value}}}", source) for name, value in PROPERTY.findall(source)
+    }
+    said = {
+        "title": property_text(found.get("title"), NO_TITLES),
+        "author": property_text(found.get("author"), NO_AUTHORS),
+    }
+    return Converted(text, said, left_out_notes(left_out))
 
 
 def _read(text: str, source: str) -> str:

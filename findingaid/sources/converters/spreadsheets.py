@@ -51,7 +51,7 @@ from findingaid.text.structure import rows_heading
 OLD_XLS = b"\x09"
 """First byte of Excel files from before 1997: the record that begins a sheet."""
 
-BINARY = "units, leading zeros and raised digits of cells (.xls, .xlsb), not read: save it as .xlsx"
+BINARY = "units, leading zeros, errors and raised digits of cells (.xls, .xlsb), not read: save it as .xlsx"
 
 BLOCK_CHARACTERS = 600
 """Length of a block, so that a block of numbers fits the 256 tokens that the default embedder reads."""
@@ -76,10 +76,14 @@ STRUCK_RUN = RUN.format("local-name()='strike' and not(@val='0' or @val='false')
 
 AS_SHOWN = re.compile(
     rb"<[^<>]*\soffice:value-type=[\"'](?:(?:percentage|currency|time)[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p[\s>])"
-    rb"|float[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p>(?:0\d|[^<>]*[^\W\dE_])))"
+    rb"|float[\"'][^<>]*>(?=\s*<(?:[\w.-]+:)?p>(?:<(?:[\w.-]+:)?s/>)?(?:0\d|(?P<unit>[^<>]*[^<>\d\s.,'+()E/-][^<>]*))))"
 )
+NO_UNIT = re.compile(r"[\d\s.,'\u2019+()E/-]*")
 VALUE = re.compile(rb"\soffice:(?:time-)?value=[\"'][^\"']*[\"']|(?<=\soffice:value-type=.)\w+")
-"""Cells in an OpenDocument file whose text has more than their value, which would be read: a unit or leading zeros."""
+"""Cells in an OpenDocument file whose text has more than their value, which would be read: a unit or leading zeros.
+
+Between its digits a number may have spaces and apostrophes that are not ASCII.
+"""
 
 FIRST_WITHIN = 10_000
 """Bytes of a part among which its first element is looked for."""
@@ -97,6 +101,7 @@ NOT_READ: Mapping[bytes, Mapping[str, re.Pattern[bytes]]] = {
     b"wsDr": {"text boxes, not read": re.compile(rb"<(?:\w+:)?txBody[\s>]")},
     b"userShapes": {"text boxes, not read": re.compile(rb"<(?:\w+:)?txBody[\s>]")},
     b"document-content": {
+        "cells with an error": re.compile(rb"<[^<>]*\scalcext:value-type=[\"']error[\"']"),
         "comments, not read": re.compile(rb"<office:annotation[\s>]"),
         "charts, not read": re.compile(rb"<chart:chart[\s>]"),
         "text boxes, not read": re.compile(rb"<draw:(?:text-box|custom-shape)[\s>]"),
@@ -208,6 +213,8 @@ def _as_shown(payload: bytes, left_out: Counter[str]) -> bytes:
 
 
 def _as_text(cell: re.Match[bytes]) -> bytes:
+    if cell["unit"] and NO_UNIT.fullmatch(cell["unit"].decode()):
+        return cell[0]
     return VALUE.sub(lambda found: b"" if found[0][:1].isspace() else b"string", cell[0])
 
 
