@@ -104,6 +104,19 @@ def test_what_an_opendocument_holds_beside_its_words_is_no_text_and_objects_are_
     assert [str(note) for note in found.notes] == ["embedded documents, not read"]
 
 
+def test_filled_fields_of_a_form_in_an_opendocument_are_counted() -> None:
+    names = 'xmlns:form="urn:oasis:names:tc:opendocument:xmlns:form:1.0"'
+    options = "<form:option form:label='A'/><form:option form:label='B' form:current-selected='true'/>"
+    fields = f"<form:text form:current-value='x'/><form:text/><form:listbox>{options}</form:listbox>"
+    form = f"<office:forms {names}><form:form>{fields}</form:form></office:forms>"
+
+    found = convert_document("a.odt", opendocument(f"<office:text>{form}<text:p>Words</text:p></office:text>"), LIMIT)
+
+    assert found is not None
+    assert found.text == "Words"
+    assert [str(note) for note in found.notes] == ["filled fields of a form, not read: 2"]
+
+
 @pytest.mark.parametrize("position", ["super 58%", "33% 58%"])
 def test_a_raised_number_of_an_opendocument_does_not_become_part_of_the_number_before_it(position: str) -> None:
     style = (
@@ -192,6 +205,16 @@ def test_rtf_is_decoded_by_the_character_set_that_it_names(characters: bytes, te
             [],
         ),
         (rb"Fee {\deleted 2\par }\mvf 3\mvf0 {\deleted0 4} EUR.}", "Fee 4 EUR.", []),
+        (
+            rb"Plan {\field{\*\fldinst FORMDROPDOWN{\*\formfield{\fftype2\ffres1{\*\ffl A}}}}{\fldrslt }}.}",
+            "Plan .",
+            ["filled fields of a form, not read"],
+        ),
+        (
+            rb"{\field{\*\fldinst FORMTEXT{\*\formfield{\fftype0{\*\ffname A}}}}{\fldrslt Typed}} end.}",
+            "Typed end.",
+            [],
+        ),
         (rb"{\header Head}{\footer Foot}Body.}", "Body.", ["headers and footers, not read: 2"]),
         (rb"Body {\shp{\*\shpinst{\shptxt Boxed}}}.}", "Body .", ["text boxes, not read"]),
         (rb"Whole. {\b Hal", "Whole. Hal", ["no end, as of a document that was cut short"]),

@@ -51,6 +51,7 @@ MARKS = b"\xef\xbb\xbf \t\r\n"
 LOCKED = "with a password: save it without, or exclude it"
 
 NO_TEXT = "run OCR on it, or exclude it"
+FILLED = "filled fields of a form, not read"
 CUT_SHORT = "no end, as of a document that was cut short"
 
 WORD = re.compile(r"\w")

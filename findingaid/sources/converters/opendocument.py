@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from findingaid.sources.converters.common import core_properties, left_out_notes, unpacked
+from findingaid.sources.converters.common import FILLED, core_properties, left_out_notes, unpacked
 from findingaid.sources.converters.marks import strike_out
 from findingaid.sources.converters.numbering import BOXES, as_label, integer
 from findingaid.sources.converters.tables import LONGEST_NAME
@@ -64,6 +64,11 @@ TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 
+FORM = "{urn:oasis:names:tc:opendocument:xmlns:form:1.0}"
+
+CURRENT = {f"{FORM}{name}" for name in ("current-value", "current-state", "current-selected")}
+"""Attributes of fields of a form, with what a person filled in."""
+
 COVERED = f"{TABLE}covered-table-cell"
 CELLS = (f"{TABLE}table-cell", COVERED)
 """Cells of a table; one that is covered belongs to a merged cell above it or to its left."""
@@ -107,7 +112,7 @@ def _read(archive: zipfile.ZipFile) -> tuple[bytes, Counter[str]]:
     body = root.find(".//{*}body/{*}text")
     if body is None:
         raise ValueError("it has no text")
-    left_out: Counter[str] = Counter()
+    left_out = Counter({FILLED: sum(not CURRENT.isdisjoint(field.attrib) for field in body.iter(f"{FORM}*"))})
     for element in list(body.iter()):
         if (local := _local(element)) in DROPPED:
             if DROPPED[local]:

@@ -7,6 +7,7 @@ import re
 
 from findingaid.sources.converters.common import (
     CUT_SHORT,
+    FILLED,
     MARKS,
     NO_AUTHORS,
     NO_TITLES,
@@ -39,6 +40,7 @@ CELL_END = re.compile(r"\\par(?=[\s}]*\\cell(?![a-z]))")
 NOT_READ = {
     "comments, not read": re.compile(r"\\annotation\b"),
     "embedded documents, not read": re.compile(r"\\object\b"),
+    FILLED: re.compile(r"\\fftype[12](?!\d)"),
     "formulas, not read": re.compile(r"\\moMath(?![a-zA-Z])"),
     "headers and footers, not read": re.compile(r"\\(?:header|footer)[lrf]?\b"),
     "text boxes, not read": re.compile(r"\\(?:shptxt|dptxbxtext)\b"),

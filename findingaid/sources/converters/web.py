@@ -8,7 +8,7 @@ from typing import Any
 
 from findingaid.model import Note
 from findingaid.sources.change_times import time_of
-from findingaid.sources.converters.common import NO_TITLES, left_out_notes, property_text, to_markdown
+from findingaid.sources.converters.common import FILLED, NO_TITLES, left_out_notes, property_text, to_markdown
 from findingaid.sources.converters.marks import (
     escape_cell,
     escape_heading,
@@ -126,7 +126,7 @@ def convert_html(payload: bytes, max_bytes: int) -> Converted:
         element.drop_tree()
     left_out = {
         "pages within the page (frames), not read": len(page.xpath(FRAMES)),
-        "filled fields of a form, not read": len(page.xpath(TYPED)),
+        FILLED: len(page.xpath(TYPED)),
     }
     # The parser has closed the tags that HTML lets stay open (p, li, td). markitdown would nest them, too deep for a
     # long page.
