@@ -33,13 +33,16 @@ T = TypeVar("T")
 PLACE = re.compile(
     r"""
     (?::(?P<line>\d+)(?::\d+)?)?                                  # :LINE, or :LINE:COLUMN
-    (?:\s*\[(?P<start>\d+):(?P<end>\d+)\](?:@(?P<version>[0-9a-f]{8,64}))?        # [S:E], or [S:E]@VERSION
+    (?:(?:(?<!\s)|\s+)\[(?P<start>\d+):(?P<end>\d+)\](?:@(?P<version>[0-9a-f]{8,64}))?        # [S:E], or [S:E]@VERSION
     | \s+(?P<s>\d+):(?P<e>\d+) | \s+[a-z_]+\s\d+)?                               # S:E or KIND NUMBER
     \s*
     """,
     re.VERBOSE,
 )
-"""Place behind a name as findingaid prints it, in hits, citations and evidence; or nothing."""
+"""Place behind a name as findingaid prints it, in hits, citations and evidence; or nothing.
+
+The space before a bracket is not of the name, which may end with one itself.
+"""
 
 PLACE_CHARS = 200
 """Most characters of a place."""

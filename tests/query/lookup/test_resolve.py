@@ -122,6 +122,15 @@ def test_a_printed_place_that_is_also_the_id_of_another_artifact_is_refused_unle
     assert aid.read(f"docs/docs/a.md{place}").text == "The inner page."
 
 
+def test_the_space_before_a_span_is_not_taken_for_the_end_of_a_name(tmp_path: Path) -> None:
+    source = MemorySource({"a.md": "The page.", "a.md ": "The page of a name that ends with a space."})
+    aid = FindingAid(Store(str(tmp_path / "index")), HashEmbedder(), {"docs": Corpus("docs", source, Chunked())})
+    aid.index()
+
+    assert aid.read("docs/a.md [0:5]").artifact_id == "a.md"
+    assert aid.read("docs/a.md  [0:5]").artifact_id == "a.md "
+
+
 @pytest.mark.parametrize(
     "name", ["", "/", "md", "otes.md", "theirs/py/secrets.py", "nowhere/secrets.py", "p/secrets.py"]
 )
