@@ -25,7 +25,7 @@ from findingaid.text.titles import as_title
 
 SUFFIX = ".jsonl"
 
-FORMAT = 7
+FORMAT = 8
 """Version of the parser. Increment it when turns are parsed differently: it is part of each stamp."""
 
 NO_TURNS = "no question of a person in it, so nothing of it is found: is it a transcript of Claude Code?"
@@ -33,6 +33,7 @@ NO_TURNS = "no question of a person in it, so nothing of it is found: is it a tr
 NO_QUESTION = "texts before the first question, not read"
 ATTACHED = "pictures and documents in questions, not read"
 REPEATED = "lines that a compaction wrote once more, not read again"
+UNFINISHED = "last lines that are not whole, not read unless more follows"
 
 NOT_ASKED = ("isMeta", "isSidechain", "isCompactSummary")
 """Keys that mark lines in the user's name that no person wrote."""
@@ -117,7 +118,7 @@ class Sessions:
     def read(self, artifact_id: str) -> Artifact:
         text = self._files.payload(artifact_id + SUFFIX)
         transcript = _Transcript(_is_subagent(artifact_id))
-        for line in _lines(text):
+        for line in _lines(text, transcript.left_out):
             transcript.take(line)
         path = PurePosixPath(artifact_id)
         project = transcript.project or str(path.parent)
@@ -296,16 +297,17 @@ def _of_session(listing: Listing) -> Listing:
     return replace(listing, artifact_id=listing.artifact_id.removesuffix(SUFFIX), stamp=stamp)
 
 
-def _lines(text: bytes) -> Iterator[Mapping[str, Any] | None]:
+def _lines(text: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any] | None]:
     """Yield the lines of a transcript, None for a damaged one.
 
-    An incomplete last line is still being written and is left out.
+    An incomplete last line is counted: it is still being written, or its writer was stopped.
     """
     for line in io.BytesIO(text):
         try:
             value = orjson.loads(line) if line.strip() else {}
         except orjson.JSONDecodeError:
             if not line.endswith(b"\n"):
+                left_out[UNFINISHED] += 1
                 return
             value = None
         yield value if isinstance(value, dict) else None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from findingaid import Artifact, FindingAid, Surface, SurfacePlan
 from findingaid.errors import ReadError, SourceError
 from findingaid.model import Raw
-from findingaid.sources.sessions import ATTACHED, NO_QUESTION, Sessions
+from findingaid.sources.sessions import ATTACHED, NO_QUESTION, UNFINISHED, Sessions
 from findingaid.testing import CountingEmbedder
 
 SESSION = "-home-ada-shop/84a7e050"
@@ -253,18 +253,21 @@ def test_transcripts_of_subagents_are_left_out_unless_asked_for(tmp_path: Path) 
     assert len(turns(tmp_path, subagents=True)) == 1
 
 
-def test_half_a_last_line_waits_for_the_next_run(tmp_path: Path) -> None:
+def test_half_a_last_line_is_counted_and_waits_for_the_next_run(tmp_path: Path) -> None:
     path = put(tmp_path, FIRST)
     before = Sessions(tmp_path).discover().listings[0].stamp
     whole = json.dumps(SECOND[0])
     put(tmp_path, [*FIRST, whole[:40]], end="")
 
     assert len(turns(tmp_path)) == 1
-    assert Sessions(tmp_path).read(SESSION).metadata["damaged_lines"] == 0
+    half = Sessions(tmp_path).read(SESSION)
+    assert half.metadata["damaged_lines"] == 0
+    assert [(note.words, note.count) for note in half.notes] == [(UNFINISHED, 1)]
     assert Sessions(tmp_path).discover().listings[0].stamp != before
     with path.open("a") as file:
         file.write(whole[40:] + "\n")
     assert [turn["user_prompt"] for turn in turns(tmp_path)] == ["Fix the basket.", "Now the till."]
+    assert UNFINISHED not in str(Sessions(tmp_path).read(SESSION).notes)
 
 
 def test_the_turns_before_a_new_one_stay_as_they_were(tmp_path: Path) -> None:
