@@ -98,9 +98,6 @@ class Reader:
 
     def _serve(self, command: str) -> None:
         port = str(free_port())
-        if command.startswith("dagster"):  # later blocks of the guide wait for its effects themselves
-            self.serving.enter_context(self._beside(f"{command} -p {port}"))
-            return
         named = PORT.search(command)
         self.ports[named[1] if named else str(ServeSettings().port)] = port
         server = self.serving.enter_context(self._beside(f"{PORT.sub('', command)} --port {port}"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.deployment import QUICK
 from tools.guides import FENCE, GUIDES, BrokenGuideError, Reader, servers
 
 pytestmark = pytest.mark.slow
@@ -14,8 +16,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def surroundings() -> Iterator[dict[str, str]]:
+    path = os.pathsep.join(filter(None, [str(QUICK), os.environ.get("PYTHONPATH")]))
     with servers() as variables:
-        yield variables
+        yield variables | {"PYTHONPATH": path}
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
