@@ -88,6 +88,8 @@ MESSAGE = Format("Outlook message", ("olefile", "compressed-rtf", "markitdown", 
 
 CALENDAR = Format("calendar or contacts", ("vobject",), is_text=True)
 
+CAPTIONS = Format("captions", ("webvtt-py",), is_text=True)
+
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
 
 WEB_PAGE = "page.web-page"
@@ -118,6 +120,8 @@ FORMATS: Mapping[str, Format] = {
     ".mhtml": MAIL,
     ".ics": CALENDAR,
     ".vcf": CALENDAR,
+    ".vtt": CAPTIONS,
+    ".srt": CAPTIONS,
     **dict.fromkeys(WORKBOOKS, SPREADSHEET),
     ".odt": Format("OpenDocument text", ("markitdown", "markdownify", "lxml")),
     ".rtf": Format("RTF document", ("striprtf",)),

@@ -60,6 +60,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".rtf": "application/rtf",
     ".sh": "application/x-sh",
     ".sql": "application/sql",
+    ".srt": "application/x-subrip",
     ".svg": "image/svg+xml",
     ".tex": "application/x-tex",
     ".tif": "image/tiff",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pptx
 from PIL import Image
 
+from findingaid.sources.converters.common import BROKEN
 from findingaid.sources.converters.spreadsheets import BINARY
 from findingaid.sources.documents import ATTACHED, OCR
 from findingaid.sources.outlook import NOT_STORED
@@ -61,6 +62,7 @@ def deck_with_a_picture() -> bytes:
     return made.getvalue()
 
 
+CAPTIONS = b"WEBVTT\n\nNOTE Draft\n\n00:01.000 --> 00:02.000\n<v Ada>Text.</v>\n"
 FRAMES = "pages within the page (frames), not read"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 NOTES_OF_ODT = (
@@ -90,6 +92,8 @@ NOTED: Mapping[str, tuple[bytes, str]] = {
         ATTACHED,
     ),
     "people.vcf": (b"BEGIN:VCARD\nVERSION:3.0\nFN:Eva\nPHOTO;ENCODING=b:YQ==\nEND:VCARD\n", ATTACHED),
+    "talk.vtt": (CAPTIONS, "comments, not read"),
+    "talk.srt": (b"1\n00:00:01,000 --> 00:00:02,000\nText.\n\n--> Broken.\n", BROKEN),
     **{f"book{suffix}": (workbook(household), HIDDEN) for suffix in (".xlsx", ".xlsm", ".xlsb")},
     "old.xls": ((DATA / "insurance.xls").read_bytes(), HIDDEN),
     "open.ods": (ods(("A", [["a", "b"], ["c", "d"]]), ("B", [["e"]]), hidden=["B"]), HIDDEN),

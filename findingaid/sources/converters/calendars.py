@@ -10,12 +10,9 @@ from datetime import date, timedelta
 from typing import Any
 
 from findingaid.model import Note
-from findingaid.sources.converters.common import left_out_notes, plain_text
+from findingaid.sources.converters.common import BROKEN, left_out_notes, plain_text
 from findingaid.sources.documents import ATTACHED, Converted
 from findingaid.text.titles import as_title
-
-BROKEN = "broken lines, so that it is read as it is stored"
-"""Words of the note on a calendar or contacts whose lines cannot be told apart."""
 
 FIELDS = {
     "DTSTART": "Start",

@@ -50,6 +50,9 @@ MARKS = b"\xef\xbb\xbf \t\r\n"
 
 LOCKED = "with a password: save it without, or exclude it"
 
+BROKEN = "broken lines, so that it is read as it is stored"
+"""Words of the note on a calendar, contacts or captions whose lines cannot be told apart."""
+
 NO_TEXT = "run OCR on it, or exclude it"
 FILLED = "filled fields of a form, not read"
 CUT_SHORT = "no end, as of a document that was cut short"

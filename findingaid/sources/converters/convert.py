@@ -8,6 +8,7 @@ from functools import partial
 
 from findingaid.errors import ReadError
 from findingaid.sources.converters.calendars import convert_calendar
+from findingaid.sources.converters.captions import convert_captions
 from findingaid.sources.converters.common import NO_TEXT, defects_of, has_words
 from findingaid.sources.converters.epub import convert_epub
 from findingaid.sources.converters.mail import convert_mail, convert_outlook
@@ -68,6 +69,8 @@ CONVERTERS: Mapping[str, Callable[[bytes, int], Converted]] = {
     ".mhtml": convert_mail,
     ".ics": convert_calendar,
     ".vcf": convert_calendar,
+    ".vtt": convert_captions,
+    ".srt": convert_captions,
     ".odt": convert_odt,
     ".rtf": convert_rtf,
     SCAN: convert_scan,
