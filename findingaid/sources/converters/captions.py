@@ -12,7 +12,7 @@ from findingaid.model import Note
 from findingaid.sources.converters.common import BROKEN, left_out_notes, plain_text
 from findingaid.sources.documents import Converted
 
-VOICE = re.compile(r"<v(?:\.[\w-]+)*[ \t]+([^<>]*)>")
+VOICE = re.compile(r"<v(?:\.[\w-]+)*[ \t]([^<>]*)>")
 MARK = re.compile(r"</?[\w.-][^<>]*>|</?>|\{\\[^{}]*\}")
 """Beginning of another speaker's words, and other marks within captions: colours, languages, times of words, places."""
 
