@@ -125,6 +125,12 @@ def test_a_text_under_the_name_of_captions_is_read() -> None:
     assert read("Plain words.\n", "a.srt") == ("Plain words.\n", [])
 
 
+def test_many_spaces_behind_a_mark_take_no_time() -> None:
+    text = f"WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n<v{' ' * 200_000}\nWords.\n"
+
+    assert read(text, "a.vtt")[0].endswith("Words.")
+
+
 @given(
     st.text(alphabet="WEBVT\n \r-->:.,0123<v Ann/>{}&;NOTE\u2028", max_size=200), st.sampled_from(["a.vtt", "a.srt"])
 )
