@@ -32,7 +32,7 @@ from findingaid_dagster.internals.backfills import launch_backfill
 from findingaid_dagster.internals.events import logged_data_versions
 from findingaid_dagster.pipelines import stale
 from findingaid_dagster.resources import FindingAidResource
-from tests.code_location.test_automation import look
+from tests.code_location.test_automation import SENSORS, look
 from tests.code_location.test_checks import latest_metadata
 from tests.conftest import Cli, text_about
 from tests.support.location import HOUR_AGO, SETTLED, STAGES, Location, open_location
@@ -379,11 +379,7 @@ def test_a_source_that_is_away_is_one_failed_run_of_each_sensor_and_a_failed_tic
         assert "--allow-loss" not in str(reason)
 
 
-@pytest.mark.parametrize("sensor", [tick, look], ids=["changed_sources", "observe_sources"])
-def test_a_row_that_cannot_be_listed_starts_one_run_which_names_it(
-    location: Location,
-    sensor: Callable[..., dg.SensorExecutionData],  # type: ignore[name-defined]
-) -> None:
+def test_a_row_that_cannot_be_listed_starts_one_run_which_names_it(location: Location) -> None:
     """Nothing else may have changed: the rows beside it are as before, and one that was deleted stays for now."""
     rows = location.cli.folder / "rows.jsonl"
     source = {"kind": "records", "path": "rows.jsonl", "id": "id", "text": ["text"]}
@@ -393,22 +389,27 @@ def test_a_row_that_cannot_be_listed_starts_one_run_which_names_it(
         rows.write_text("\n".join(lines) + "\n")
         os.utime(rows, (SETTLED, SETTLED + rows.stat().st_size))
 
+    def started() -> list[list[str]]:
+        return [
+            [corpus for request in sensor(location).run_requests or () for corpus in indexed_by(request)]
+            for sensor in (tick, look)
+        ]
+
     good = ['{"id": "a", "text": "the first row"}', '{"id": "b", "text": "the second row"}']
     write(*good)
     assert location.index().success
-    assert not sensor(location).run_requests
+    assert started() == [[], []]
 
     write(good[0], "{broken")
-    (request,) = sensor(location).run_requests or ()
-    assert indexed_by(request) == ["docs"]
+    assert started() == [["docs"], ["docs"]]
     assert not location.index().success
     assert "rows.jsonl:2" in location.instance.get_runs(limit=1)[0].tags[FAILED_TAG]
-    assert not sensor(location).run_requests
+    assert started() == [[], []]
 
     write(*good)
-    assert sensor(location).run_requests
+    assert started() == [["docs"], ["docs"]]
     assert location.index().success
-    assert not sensor(location).run_requests
+    assert started() == [[], []]
 
 
 def indexed_by(request: dg.RunRequest) -> list[str]:
@@ -567,12 +568,8 @@ def materialize_later(materialize: Any, *arguments: Any, at_once: bool) -> Any:
     return materialize(*arguments, at_once=False)
 
 
-@pytest.mark.parametrize(
-    ("by", "sensor"), [("artifact", "changed_sources"), ("artifact", "observe_sources"), ("bucket", "changed_sources")]
-)
-def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ended(
-    location: Location, by: str, sensor: str
-) -> None:
+@pytest.mark.parametrize("by", ["artifact", "bucket"])
+def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ended(location: Location, by: str) -> None:
     """Dagster ends a backfill that has lost one, and what its other runs were to build stays missing."""
     buckets = 64
     location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": buckets}
@@ -586,11 +583,11 @@ def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ende
         assert location.materialize(STAGES, gone).success
     assert location.index().success
     assert gone in location.instance.get_dynamic_partitions("docs")
-    assert not look(location, sensor=sensor).run_requests
+    assert not any(look(location, sensor=sensor).run_requests for sensor in SENSORS)
 
     end_backfills(location)
 
-    assert look(location, sensor=sensor).run_requests
+    assert all(look(location, sensor=sensor).run_requests for sensor in SENSORS)
     assert location.index().success
     assert gone not in location.instance.get_dynamic_partitions("docs")
-    assert not look(location, sensor=sensor).run_requests
+    assert not any(look(location, sensor=sensor).run_requests for sensor in SENSORS)

@@ -20,6 +20,7 @@ from tests.conftest import PLAIN, Cli, openai, text_about
 from tests.support.location import HOUR_AGO, SETTLED, STAGES, Location, open_location
 
 FILES = {"ledger.md", "reader.md", "vector.md", "writer.md"}
+SENSORS = ("observe_sources", "changed_sources")
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_artifacts_are_not_requested_while_the_job_is_at_them_nor_after_it_could
     assert quiet == [True, True, True]  # after the observations of the batch, after the batch, and at the end
     assert ("records", "added.md") in location.failed()
     assert ticks.quiet()
-    for sensor in ("observe_sources", "changed_sources"):
+    for sensor in SENSORS:
         found = look(location, sensor=sensor)
         assert not found.run_requests
         assert (found.skip_message or "").endswith(
@@ -171,7 +172,7 @@ def test_what_a_run_built_but_did_not_publish_is_published_by_the_next_run_of_a_
     job = location.definitions.resolve_job_def("index")
     assert job.execute_in_process(instance=location.instance, op_selection=["discover", "batch"]).success
 
-    found = {sensor: look(location, sensor=sensor) for sensor in ("observe_sources", "changed_sources")}
+    found = {sensor: look(location, sensor=sensor) for sensor in SENSORS}
 
     assert [corpora_of(each) for each in found.values()] == [["docs"], ["docs"]]
     location.end_runs(found["observe_sources"].run_requests)
@@ -269,10 +270,7 @@ def test_what_was_lost_in_the_store_or_is_skipped_now_starts_a_run_of_the_job(lo
     assert look(location).skip_message == "0 artifacts changed"
 
 
-@pytest.mark.parametrize("sensor", ["observe_sources", "changed_sources"])
-def test_lost_records_start_a_run_also_if_another_corpus_is_empty_or_an_artifact_failed(
-    location: Location, sensor: str
-) -> None:
+def test_lost_records_start_a_run_also_if_another_corpus_is_empty_or_an_artifact_failed(location: Location) -> None:
     """Whether anything else is left undone depends on what readers see, which nobody can tell then."""
     (location.cli.folder / "notes").mkdir()
     location.cli.settings["corpora"]["notes"] = {"source": {"kind": "files", "root": "notes"}}
@@ -280,7 +278,7 @@ def test_lost_records_start_a_run_also_if_another_corpus_is_empty_or_an_artifact
     location.settle()
     assert location.index().success
     shutil.rmtree(records)
-    assert corpora_of(look(location, sensor=sensor)) == ["docs", "notes"]
+    assert [corpora_of(look(location, sensor=sensor)) for sensor in SENSORS] == [["docs", "notes"]] * 2
     told = look(location, "before", sensor="published_elsewhere")
     assert (told.skip_message or "").startswith("table records of")
     assert told.cursor == "before"
@@ -289,12 +287,12 @@ def test_lost_records_start_a_run_also_if_another_corpus_is_empty_or_an_artifact
     location.settle()  # else the time of the file becomes certain between the last two ticks
     assert not location.index().success
     shutil.rmtree(records)
-    lost = look(location, sensor=sensor)
-    assert corpora_of(lost) == ["docs"]
-    location.end_runs(lost.run_requests)
-    assert (look(location, lost.cursor, sensor).skip_message or "").endswith(
-        "mend what the last run names, and run index"
-    )
+    lost = {sensor: look(location, sensor=sensor) for sensor in SENSORS}
+    for sensor, found in lost.items():
+        assert corpora_of(found) == ["docs"]
+        location.end_runs(found.run_requests)
+        again = look(location, found.cursor, sensor)
+        assert (again.skip_message or "").endswith("mend what the last run names, and run index")
 
 
 def corpora_of(found: dg.SensorExecutionData) -> list[str]:  # type: ignore[name-defined]
@@ -413,9 +411,9 @@ def test_synopses_that_are_pending_start_no_run_of_the_sensors_until_another_mod
     location.cli.settings |= {"synthesizer": openai(server), "budget": {"calls": 0}}
     location.begin()
 
-    quiet = [look(location, sensor=name) for name in ("changed_sources", "observe_sources")]
+    quiet = [look(location, sensor=name) for name in reversed(SENSORS)]
     location.cli.settings["synthesizer"]["model"] = "another"
-    mended = [look(location, sensor=name) for name in ("changed_sources", "observe_sources")]
+    mended = [look(location, sensor=name) for name in reversed(SENSORS)]
 
     assert location.aid.status()[0].synopses == {"pending": 4}
     assert [found.skip_message for found in quiet] == ["nothing changed", "0 artifacts changed"]
