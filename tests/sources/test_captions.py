@@ -98,6 +98,15 @@ def test_captions_that_roll_up_are_read_once() -> None:
     assert read(ROLLING, "a.vtt") == ("[0:00:00] the tide tables hang outside", [])
 
 
+def test_what_is_said_twice_is_read_twice() -> None:
+    said = ["<v Ann>No.", "<v Bob>No.", "<v Bob>No.", "- Yes.\n- Yes."]
+    cues = "\n\n".join(f"00:00:0{i}.000 --> 00:00:0{i + 1}.000\n{words}" for i, words in enumerate(said))
+
+    text, _ = read(f"WEBVTT\n\n{cues}\n", "a.vtt")
+
+    assert text.split("\n\n") == ["[0:00:00] Ann: No.", "[0:00:01] Bob: No. No.", "[0:00:03] - Yes. - Yes."]
+
+
 def test_a_long_speech_without_sentences_has_several_paragraphs() -> None:
     cues = "\n\n".join(
         f"00:{i // 60:02}:{i % 60:02}.000 --> 00:{i // 60:02}:{i % 60:02}.900\nword {i}" for i in range(999)

@@ -19,13 +19,16 @@ MARK = re.compile(r"</?[\w.-][^<>]*>|</?>|\{\\[^{}]*\}")
 COMMENT = re.compile(r"^NOTE\b", re.MULTILINE)
 SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)]*\Z")
 
+BRIEF = 0.1
+"""Seconds that nobody needs to say a line: such a caption shows one once more."""
+
 PAUSE = 2.0
 LONG, LONGEST = 500, 2_000
 """Seconds of silence, and characters, after which a paragraph ends with its sentence; and those after which it ends."""
 
 
 def convert_captions(payload: bytes, _max_bytes: int) -> Converted:
-    """Convert captions; what captions cannot be found in stays as it is stored."""
+    """Convert captions; a text without any, or whose captions cannot be told apart, stays as it is stored."""
     import webvtt
     from webvtt.errors import MalformedCaptionError, MalformedFileError
 
@@ -49,9 +52,11 @@ def _paragraphs(captions: Iterable[Any]) -> Iterator[str]:
     words: list[str] = []
     speaker, began, ended = "", "", 0.0
     for caption in captions:
-        for voice, line in _lines(caption.raw_text):
-            if words and line == words[-1]:  # captions that roll up show a line once more
-                continue
+        lines = list(_lines(caption.raw_text))
+        brief = caption.end_in_seconds - caption.start_in_seconds < BRIEF
+        if words and lines[:1] == [(speaker, words[-1])] and (brief or lines[1:]):  # captions that roll up
+            del lines[0]
+        for voice, line in lines:
             size = sum(map(len, words))
             pauses = caption.start_in_seconds - ended >= PAUSE or size > LONG
             if words and (voice != speaker or size > LONGEST or (pauses and SENTENCE_END.search(words[-1]))):
