@@ -209,7 +209,10 @@ def test_what_was_gone_before_it_was_indexed_is_no_failure(location: Location) -
     assert "brief.md" not in location.instance.get_dynamic_partitions("docs")
 
 
-@pytest.mark.parametrize(("seed", "unreadable"), [(0, "fail"), (1, "skip"), (2, "skip")])
+@pytest.mark.parametrize(
+    ("seed", "unreadable"),
+    [(0, "fail"), (1, "skip"), pytest.param(2, "skip", marks=[pytest.mark.release, pytest.mark.slow])],
+)
 def test_after_any_changes_and_runs_dagster_shows_what_the_ledger_has(
     location: Location, seed: int, unreadable: str
 ) -> None:
