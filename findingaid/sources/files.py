@@ -341,7 +341,7 @@ class Files:
             if documents.is_compressed(name):
                 payload, name = documents.decompress(payload, self.max_bytes), name[: -len(GZIP)]
             converted = documents.convert_document(self._read_as(name), payload, self.max_bytes)
-            text, own, notes = converted or documents.read_plain(payload)
+            text, own, notes = converted or documents.read_plain(name, payload)
         except ReadError as error:
             binary = error.kind == BINARY or (error.kind == TOO_LARGE and self._begins_binary(artifact_id))
             known = documents.format_of(self._read_as(name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+JSON = frozenset({"application/json", "application/jsonl"})
 MARKDOWN = "text/markdown"
 OFFICE = "application/vnd.openxmlformats-officedocument."
 

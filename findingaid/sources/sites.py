@@ -228,7 +228,8 @@ class Site:
         require_size(len(page.content), self.max_bytes)
         if page.hidden or (page.is_html and _links(page)[2]):
             raise SkippedError(NO_INDEX, "robots")
-        text, own, notes = convert_document(page.name, page.content, self.max_bytes) or read_plain(page.content)
+        converted = convert_document(page.name, page.content, self.max_bytes)
+        text, own, notes = converted or read_plain(page.name, page.content)
         metadata = {"title": page.name, "url": artifact_id, "media_type": page.media_type}
         return Artifact(artifact_id, text, metadata | own, tuple(notes))
 

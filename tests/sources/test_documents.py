@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -970,6 +971,18 @@ def test_another_reading_of_plain_text_changes_the_stamps_of_text_alone(
     now = {listing.artifact_id: listing.stamp.rstrip("?") for listing in Files(root).discover().listings}
 
     assert {name for name in now if now[name] != before[name]} == {*plain}
+
+
+def test_escaped_characters_of_json_are_read_and_those_of_other_texts_are_not(root: Path) -> None:
+    written = json.dumps({"text": "Der Schlüssel"})
+    (root / "a.json").write_text(written)
+    (root / "a.jsonl").write_text(written)
+    (root / "a.json.gz").write_bytes(gzip.compress(written.encode()))
+    (root / "a.txt").write_text(written)
+
+    read = {name: Files(root).read(name).raw for name in ("a.json", "a.jsonl", "a.json.gz", "a.txt")}
+
+    assert read == dict.fromkeys(read, '{"text": "Der Schlüssel"}') | {"a.txt": written}
 
 
 def test_what_is_read_as_it_is_has_no_converter() -> None:
