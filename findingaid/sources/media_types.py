@@ -48,6 +48,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".mjs": "text/javascript",
     ".msg": "application/vnd.ms-outlook",
     ".mts": "text/x-typescript",
+    ".ndjson": "application/jsonl",
     ".ods": "application/vnd.oasis.opendocument.spreadsheet",
     ".odt": "application/vnd.oasis.opendocument.text",
     ".org": "text/x-org",

@@ -977,10 +977,11 @@ def test_escaped_characters_of_json_are_read_and_those_of_other_texts_are_not(ro
     written = json.dumps({"text": "Der Schlüssel"})
     (root / "a.json").write_text(written)
     (root / "a.jsonl").write_text(written)
+    (root / "a.ndjson").write_text(written)
     (root / "a.json.gz").write_bytes(gzip.compress(written.encode()))
     (root / "a.txt").write_text(written)
 
-    read = {name: Files(root).read(name).raw for name in ("a.json", "a.jsonl", "a.json.gz", "a.txt")}
+    read = {name: Files(root).read(name).raw for name in ("a.json", "a.jsonl", "a.ndjson", "a.json.gz", "a.txt")}
 
     assert read == dict.fromkeys(read, '{"text": "Der Schlüssel"}') | {"a.txt": written}
 
