@@ -88,7 +88,7 @@ MESSAGE = Format("Outlook message", ("olefile", "compressed-rtf", "markitdown", 
 
 CALENDAR = Format("calendar or contacts", ("vobject",), is_text=True)
 
-CAPTIONS = Format("captions", ("webvtt-py",), is_text=True)
+CAPTIONS = Format("file of captions", ("webvtt-py",), is_text=True)
 
 HTML = Format("HTML page", ("markitdown", "markdownify", "lxml"), is_text=True)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from findingaid.errors import ReadError
 from findingaid.sources.converters.common import BROKEN
 from findingaid.sources.documents import convert_document
 from tests.conftest import Cli
@@ -128,6 +129,11 @@ def test_a_long_speech_without_sentences_has_several_paragraphs() -> None:
 )
 def test_captions_that_cannot_be_told_apart_are_read_as_stored_and_noted(text: str, name: str) -> None:
     assert read(text, name) == (text, [BROKEN])
+
+
+def test_captions_without_words_fail_by_name() -> None:
+    with pytest.raises(ReadError, match="no text in this file of captions"):
+        read("WEBVTT\n\n00:01.000 --> 00:02.000\n\n", "a.vtt")
 
 
 def test_a_text_under_the_name_of_captions_is_read() -> None:

@@ -107,7 +107,7 @@ def read_statuses(store: Store, corpora: Iterable[str], log: DecisionLog) -> Sta
     if not store.exists():
         return Statuses(CorpusStatus(corpus, 0, 0, 0, {}, [], None, None) for corpus in corpora)
     unpublished, decisions = "", list[Decision]()
-    if store.caller is None:  # a caller only reads: what is not published and who decided are not theirs
+    if store.caller is None:  # a caller only reads, and sees neither unpublished tables nor decisions
         with suppress(StoreError):
             unpublished = Publisher(store).behind()
         with suppress(StoreError):  # `verify` names a log that is lost
