@@ -686,13 +686,13 @@ def test_the_ids_of_shipped_strategies_and_extractors_are_these() -> None:
     ]
 
     assert [producer_id(part) for part in (*shipped, CombinedExtractor())] == [
-        "Chunked-8b508e752e15",
-        "ClaudeSession-7f810d9c438b",
-        "ClaudeTurn-7222910046f9",
-        "Package-926d3fa61bd0",
+        "Chunked-4919a1d1ce90",
+        "ClaudeSession-631de251aec2",
+        "ClaudeTurn-270781608a27",
+        "Package-24ec2130da0d",
         "Skill-bcc54975f21b",
         "WholeText-ce7d71a21154",
-        "WithSynopsis-bffa60dead2b",
+        "WithSynopsis-5e39e388991e",
         "fields-4b11ef34db01",
         "links-2-289956d96661",
         "together-e0c61474471f",
@@ -735,7 +735,7 @@ def test_what_shipped_parts_make_of_these_texts_changes_only_with_their_ids() ->
         "extractive-3-v6": "e8869db903a7",
         "extractive-15-400-v5": "647bdbf25a8a",
         "extractive-v3": "f8252525fcfb",
-        "Chunked 12": "502a0c67be19",
+        "Chunked 13": "502a0c67be19",
     }
 
 

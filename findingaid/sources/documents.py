@@ -32,9 +32,10 @@ from findingaid.errors import ReadError
 from findingaid.identity.hashes import bytes_hash
 from findingaid.model import Note
 from findingaid.request_limits import CALLER, seconds_left
-from findingaid.sources.media_types import JSON, media_type_of
+from findingaid.sources.media_types import media_type_of
 from findingaid.text.code import grammar_id
-from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary, without_escapes
+from findingaid.text.decoding import BINARY, NOT_TEXT, decode, is_binary
+from findingaid.text.escapes import without_escapes
 
 REVISION = "27"
 """Version of the conversion.
@@ -165,8 +166,8 @@ NOT_READ: Mapping[str, str] = {
 
 NOT_READ_SUFFIXES = tuple(NOT_READ)
 
-PLAIN_REVISION = "2"
-"""Version of the reading of text as it is: its encoding, its front matter, its title."""
+PLAIN_REVISION = "3"
+"""Version of the reading of text as it is: its encoding, its escapes, its front matter, its title."""
 
 NOT_READ_REVISION = "3"
 """Version of these reasons, which is in the stamps of such files."""
@@ -296,9 +297,8 @@ def _ask_converter(found: Format, suffix: str, payload: bytes, max_bytes: int) -
 def read_plain(name: str, payload: bytes) -> Converted:
     """Return the text of a file that no converter is for. Raises ReadError if it is not text."""
     text, encoding, notes = decode(payload)
-    text = without_escapes(text) if media_type_of(name) in JSON else text
     stored = [Note("mail_as_stored", AS_STORED)] if STORED_MAIL.match(payload[:HEADER_BYTES]) else []
-    return Converted(text, {"encoding": encoding}, (*notes, *stored))
+    return Converted(without_escapes(text, media_type_of(name)), {"encoding": encoding}, (*notes, *stored))
 
 
 Document = tuple[str, str, int]

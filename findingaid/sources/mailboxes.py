@@ -233,9 +233,8 @@ def _attached_name(headers: EmailMessage) -> str:
     within_text = headers.get_content_maintype() == "image" and (disposition == "inline" or headers["Content-ID"])
     if within_text or not (given or disposition == "attachment"):
         return ""
-    suffix = next(
-        (suffix for suffix, media_type in MEDIA_TYPES.items() if media_type == headers.get_content_type()), ""
-    )
+    suffixes = (f".{headers.get_content_subtype()}", *MEDIA_TYPES)
+    suffix = next((suffix for suffix in suffixes if MEDIA_TYPES.get(suffix) == headers.get_content_type()), "")
     return _safe(re.split(r"[/\\]", given or "")[-1]) or f"attachment{suffix}"
 
 

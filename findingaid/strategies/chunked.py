@@ -68,7 +68,7 @@ class Chunked:
     kind: SurfaceKind = "chunk"
     titles: bool = False
     tokenizer: SkipValidation[Embedder | None] = field(default=None, repr=False, metadata={"spec": False})
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13
     """Version of the cutting.
 
     Increment it when the same parameters cut differently, so that all artifacts are cut again.

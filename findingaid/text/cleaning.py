@@ -100,6 +100,13 @@ SUBSTITUTIONS = re.compile(r"^[ \t]*(?:\|[^|\s](?:[^|\n]*[^|\s])?\|[ \t]*)+$", r
 NAMES = re.compile(r"\|([^|\n]+)\|")
 """Names that are defined in reStructuredText, mostly of badges, and lines of nothing else."""
 
+QUOTING = frozenset(
+    {"application/geo+json", "application/json", "application/jsonl", "application/toml", "application/yaml"}
+)
+QUOTED = re.compile(r'"(?:[^"\\\n]++|\\.)*+"')
+ESCAPED_BLANK = re.compile(r"\\(?:[^fnrt]|([fnrt]))", re.DOTALL)
+"""Media types with strings in double quotes, such a string, and an escape in it: of a line end or a tab, or another."""
+
 WORD = re.compile(r"\w")
 EMPTY_LINES = re.compile(r"(?<![ \t])[ \t]*+\n(?:[ \t]*+\n)+")
 
@@ -148,6 +155,8 @@ def _edits(text: str, media_type: str) -> list[Edit]:
         found += ((*match.span(), "") for match in TERMINAL.finditer(text))
     if not text.isascii():
         found += ((*match.span(), "") for match in INVISIBLE.finditer(text))
+    if media_type in QUOTING and "\\" in text:
+        found += _escaped_blanks(text)
     if media_type == MARKDOWN:
         found += _in_markdown(text) if MARKUP.search(text) else ()
     else:
@@ -158,6 +167,13 @@ def _edits(text: str, media_type: str) -> list[Edit]:
                 found.append((*line.span(), None))
         found += ((*span, None) for span in licence_spans(text))
     return found
+
+
+def _escaped_blanks(text: str) -> Iterator[Edit]:
+    for quoted in QUOTED.finditer(text):
+        for escape in ESCAPED_BLANK.finditer(text, *quoted.span()):
+            if escape[1]:
+                yield *escape.span(), None
 
 
 def _is_data(run: str) -> bool:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
 from typing import NamedTuple
 from unicodedata import category
 
@@ -48,12 +46,6 @@ CUT_CHARACTER = re.compile(rb"(?:[\xe1-\xef][\x80-\xbf]|[\xf1-\xf3][\x80-\xbf]{1
 
 RICH_TEXT = b"{\\rtf"
 """Beginning of a file in Rich Text Format, in which commands stand between the words and within them."""
-
-JSON_ESCAPE = re.compile(r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[\da-fA-F]{4}|[^u])")
-"""Escape in a text of JSON; two for a character of two code units."""
-
-NEEDED = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of characters that stay escaped: controls, halves of a pair, and ends of lines."""
 
 HEAD_BYTES = 1024
 DECLARED = (
@@ -117,23 +109,6 @@ def decode(payload: bytes, said: str = "") -> Decoded:
     if declared and payload.isascii() and STATEFUL.match(declared):
         return _decode_as(payload, declared) or Decoded(text, "utf-8")
     return Decoded(text, "utf-8")
-
-
-def without_escapes(text: str) -> str:
-    """Return JSON with the characters that were escaped without need, as many programs do with all but ASCII.
-
-    Its values, and its lines, stay the same. Without this, nobody finds a word that has such a character.
-    """
-    return JSON_ESCAPE.sub(lambda found: _unescaped(found[0]), text) if "\\u" in text else text
-
-
-@lru_cache(4096)
-def _unescaped(escape: str) -> str:
-    try:
-        character = json.loads(f'"{escape}"')
-    except ValueError:
-        return escape
-    return escape if character in '"\\' or category(character) in NEEDED else character
 
 
 def has_mark(payload: bytes) -> bool:

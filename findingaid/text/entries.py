@@ -20,7 +20,9 @@ from findingaid.text.markdown import Span
 DELIMITED = {"text/csv": ",;|", "text/tab-separated-values": "\t"}
 """Delimiters that tables of these media types may have."""
 
-SETTINGS = frozenset({"application/json", "application/toml", "application/yaml", "text/plain"})
+SETTINGS = frozenset(
+    {"application/json", "application/toml", "application/yaml", "text/plain", "text/x-java-properties"}
+)
 """Media types whose lines may have a name and a value."""
 
 NAMED = re.compile(

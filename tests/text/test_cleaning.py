@@ -46,6 +46,8 @@ CASES = [
     (RESTRUCTURED, ".. image:: https://x.org/b.svg\n   :target: https://x.org\n   :alt: build\n\nText", "Text"),
     ("text/plain", "|ci| |docs|\n\n|box|\n\n.. |ci| image:: x\n.. |docs| image:: y", "|box|"),
     (RESTRUCTURED, "|ci| |docs|\n\nSee `the docs <https://x.org>`_.\n\n.. _a: https://x.org", "See `the docs `_."),
+    ("application/json", r'["a\nb\tc", "\\new"]', r'["a b c", "\\new"]'),
+    ("application/yaml", 'a: C:\\new\nb: "c\\nd"', 'a: C:\\new\nb: "c d"'),
     ("text/x-python", "#!/bin/python\n# Copyright A B\n# Licensed under X\n\nx = 1  # (c)", "x = 1  # (c)"),
     ("text/x-c", "/* Copyright A B */\nint x;", "int x;"),
     ("text/x-python", "# Copyright A B\n# SPDX-License-Identifier: X\n#\n# Counts.\n\nx", "# Counts.\n\nx"),

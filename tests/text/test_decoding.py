@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import json
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from findingaid.errors import ReadError
-from findingaid.text.decoding import decode, without_escapes
+from findingaid.text.decoding import decode
 
 GERMAN = "Größe, Maß und Übermut: „Spaß“ für alle – schön.\n"  # noqa: RUF001  # a dash is meant
 RUSSIAN = "Это длинное предложение на русском языке, по буквам которого видна кодировка.\n" * 3
@@ -120,27 +117,3 @@ def test_a_wrong_declaration_gives_way_to_utf_8_and_a_senseless_one_to_a_guess()
 
     assert decode(wrong.encode()) == (wrong, "utf-8", ())
     assert decode(senseless.encode("cp1252")).text == senseless
-
-
-@pytest.mark.parametrize(
-    ("escaped", "read"),
-    [
-        (r'["Caf\u00e9 don\u0027t \u003cb\u003e"]', """["Café don't <b>"]"""),
-        (r'["\ud83d\ude00 a\u00a0b"]', '["\U0001f600 a\xa0b"]'),
-        *(
-            (text, text)
-            for text in (r'["\u0022 \u005c \u0000 \u000a \u2028"]', r'["\ud83d \ude00\ud83d"]', r'["\\u00e9 \u00zz"]')
-        ),
-    ],
-)
-def test_characters_that_json_escapes_without_need_are_read(escaped: str, read: str) -> None:
-    assert without_escapes(escaped) == read
-
-
-@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_json_without_escapes_has_the_same_values_and_lines(value: object) -> None:
-    escaped = json.dumps(value, indent=1)
-    read = without_escapes(escaped)
-
-    assert json.loads(read) == value
-    assert len(read.splitlines()) == len(escaped.splitlines())
