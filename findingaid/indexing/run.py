@@ -310,7 +310,7 @@ class Run:
         report = _report(plan, reports, indexer.ledger.rows_of(plan.corpus, "records"))
         written = indexer.pipeline.synopses if report.calls.synthesize else None
         repeated = find_repeated_synopses(written, self.store, plan.corpus)
-        expired = count_expired(self.store, plan.corpus, self.log.all()) if indexer.corpus.claims else 0
+        expired = count_expired(self.store, plan.corpus, self.log.all())
         return replace(report, exclude=self._exclude(plan.corpus, report.failed), repeated=repeated, expired=expired)
 
     def _exclude(self, corpus: str, failed: Sequence[Failure]) -> list[str]:

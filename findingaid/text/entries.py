@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from orjson import loads
 
 from findingaid.text.markdown import Span
+from findingaid.text.words import LETTERS
 
 DELIMITED = {"text/csv": ",;|", "text/tab-separated-values": "\t"}
 """Delimiters that tables of these media types may have."""
@@ -55,6 +56,12 @@ TASK = re.compile(r"^[ \t]*[-*+][ \t]+(\[[ xX]\][ \t]+\S.*)", re.MULTILINE)
 LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
 """Statement without a full stop that has a label, such as "Password: in the safe"."""
 
+ASKS = re.compile(r"(?:^|(?<=; ))[^;]*[?？؟](?:; |$)")  # noqa: RUF001  # in any script
+"""Part of an entry that is a question."""
+
+UNKNOWN = re.compile(r"[\W_]*(?:(?:n/?a|nil|none|null|tbd|todo|unknown)\b)?[\W_]*", re.IGNORECASE)
+"""Value that says nothing."""
+
 TABLE = re.compile(r"^(?:[ \t]*\|.*\|[ \t\r]*(?:\n|\Z))+", re.MULTILINE)
 RULE = re.compile(r"(?=[^-]*-)[\s|:-]*")
 CELL_END = re.compile(r"(?<!\\)\|")
@@ -85,6 +92,17 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
                 yield words, (start - len(above), end - len(above))
     else:
         yield from _markdown(text, before)
+
+
+def only_asks(words: str) -> bool:
+    """Return whether an entry is a question without an answer: beside it are empty values, and numbers before it."""
+    before, *after = (part.split("; ") for part in ASKS.split(words))
+    values = [value for value in map(_value, before) if LETTERS.search(value)] + [*map(_value, chain(*after))]
+    return bool(after) and all(UNKNOWN.fullmatch(value) for value in values)
+
+
+def _value(part: str) -> str:
+    return part.rpartition(":")[2]
 
 
 def _settings(text: str) -> Iterator[Entry]:

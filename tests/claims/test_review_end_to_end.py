@@ -362,6 +362,15 @@ def test_a_run_and_the_status_count_approved_claims_that_no_artifact_states_any_
     assert any("no artifact states any more" in line and ": 2;" in line for line in changed.warnings)
 
 
+def test_a_run_without_claims_in_its_configuration_counts_what_the_status_does(
+    reviewed: FindingAid, make_aid: Make
+) -> None:
+    """Those that were extracted are gone; what people proposed waits for a run that writes claims."""
+    aid = make_aid()
+
+    assert (aid.index().corpora["docs"].expired, aid.status()[0].expired) == (1, 1)
+
+
 def test_a_proposal_that_waits_for_the_next_run_is_not_counted_as_expired(reviewed: FindingAid) -> None:
     (proposed,) = reviewed.claims.propose(
         ProposedClaim("docs", "ledger.md", "Ledgers last.", sentence("ledger")), actor="bob"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from findingaid.text.entries import DELIMITED, SETTINGS, entries
+from findingaid.text.entries import DELIMITED, SETTINGS, entries, only_asks
 
 TABLE = "# Bill\n\n| item | amount |\n| --- | ---: |\n| Pipe \\| cable | 3 EUR |\n| Tape |  |\n\n| alone | here |\n"
 ROWS = {
@@ -143,3 +143,21 @@ def test_spans_of_any_text_are_within_it_and_do_not_overlap(text: str, media_typ
     for _, (start, end) in entries(text, media_type):
         assert at <= start < end <= len(text)
         at = end
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ("question: How deep is it?", True),
+        ("id: 3; question: How deep is it?; answer: ", True),
+        ("answer: null; question: How deep is it?; answered by:", True),
+        ("faq: question: How deep is it?; answer: TBD", True),
+        ("[ ] Who feeds the cat？", True),  # noqa: RUF001  # in any script
+        ("id: 3; question: How deep is it?; answer: 42", False),
+        ("question: When does it open?; answer: 12:30", False),
+        ("answer: Nobody; question: Who feeds the cat?", False),
+        ("place: Ulm; answer: ", False),
+    ],
+)
+def test_a_question_with_an_empty_answer_only_asks(words: str, asks: bool) -> None:
+    assert only_asks(words) == asks

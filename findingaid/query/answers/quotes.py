@@ -24,7 +24,7 @@ from findingaid.query.search.probes import NO_SCORES, probe_scores
 from findingaid.store.sql import both, equals, one_of
 from findingaid.store.vectors import unit
 from findingaid.text.analyzer import Lexical
-from findingaid.text.entries import LABELLED, OBJECT, entries
+from findingaid.text.entries import LABELLED, OBJECT, entries, only_asks
 from findingaid.text.markdown import Span
 from findingaid.text.prose import ProseSentence
 from findingaid.text.structure import Headings, page_at, page_in_words
@@ -281,7 +281,7 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
         span = (start + first, start + last)
         closed = not hit.span or OBJECT.fullmatch(hit.text, first, last)  # else it may go on beyond its chunk
         whole = closed or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
-        if whole and LETTERS.search(text) and len(text) <= LONGEST:
+        if whole and LETTERS.search(text) and len(text) <= LONGEST and not only_asks(text):
             yield _Sentence(hit, text, span, above(span), is_entry=True)
 
 
@@ -299,7 +299,7 @@ def _says_something(text: str, metadata: Mapping[str, Any]) -> bool:
     if len(text) > LONGEST:
         return False
     labelled = LABELLED.fullmatch(text) and media_type(metadata) != MAIL
-    return bool(labelled or (len(LETTERS.findall(text)) >= LEAST_WORDS and ENDS.search(text)))
+    return bool((labelled and not only_asks(text)) or (len(LETTERS.findall(text)) >= LEAST_WORDS and ENDS.search(text)))
 
 
 def _is_cut(sentence: ProseSentence, hit: Hit) -> bool:

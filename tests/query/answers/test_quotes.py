@@ -14,6 +14,7 @@ from findingaid.claims.model import Action, claim_id
 from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
 from findingaid.query.answers.relevance import REFUSED
+from findingaid.sources.media_types import media_type_of
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
@@ -418,6 +419,28 @@ def test_the_answer_to_a_question_of_a_text_may_name_another_day(make: Callable[
     assert [quote.text for quote in aid.answer("Is the office open on Sunday?").quotes] == [
         "It opens on Monday at nine."
     ]
+
+
+OPEN = {
+    "a.json": '[\n  {\n    "question": "{}",\n    "answer": ""\n  },\n  {}\n]\n',
+    "b.json": '{"id": 1, "question": "{}", "answer": null}\n',
+    "a.yaml": "- answer: ''\n  question: {}\n- answer:\n  question: {}\n",
+    "a.csv": "id,question,answer\n1,{},\n2,Who rows?,Ole rows.\n",
+    "a.md": "# Open\n\n- [ ] {}\n\nQuestion: {}\n\n| question | answer |\n| --- | --- |\n| {} | |\n",
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_a_question_without_an_answer_does_not_answer_itself(make: Callable[..., FindingAid], name: str) -> None:
+    question = "Which colour has the emergency exit sign in Basel?"
+    texts = {name: OPEN[name].replace("{}", question)}
+    aid = make({}, source=MemorySource(texts, {name: {"media_type": media_type_of(name)}}))
+
+    answer = aid.answer(question)
+
+    assert answer.weak
+    assert not any(question in quote.text for quote in answer.quotes)
+    assert question in aid.search(question)[0].text
 
 
 def test_a_task_of_a_chunk_and_a_name_in_a_row_are_quoted(make: Callable[..., FindingAid]) -> None:
