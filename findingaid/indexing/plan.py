@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from findingaid.errors import SourceShrunkError, brief
 from findingaid.indexing.retries import NEVER
-from findingaid.model import Discovery, Failure, Listing, Skipped
+from findingaid.model import Discovery, Failure, Listing, Skipped, Stage
 from findingaid.store.skipped import unchanged
 from findingaid.text.folding import composed
 
@@ -26,12 +26,19 @@ BATCHES = 32
 STEP_ARTIFACTS = 8192
 """Largest number of artifacts that a process of its own takes, as a step of the job does, in several batches."""
 
-COMPARED = ("artifact_id", "stamp", "recipe", "n_artifacts")
+COMPARED = ("artifact_id", "stamp", "recipe", "n_artifacts", "updated")
 """Columns of the ledger with which a plan compares what a source lists; `n_artifacts` is 0 if it was never read."""
 
 
 KEPT = "{} artifacts that are not listed stay, such as {}: what is there cannot be listed"
 """Note on artifacts below a folder or link that cannot be looked into."""
+
+MEANT = "If they are meant to be gone, run again with --allow-loss"
+
+EMPTIED = (
+    f"lists nothing, and {{}} artifacts that it had stay, such as {{}}: is it out of reach, or not mounted? {MEANT}"
+)
+"""Failure of a part of a source that nothing was deleted from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,7 @@ def plan_corpus(
     decided: Collection[str] = (),
     skipped: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     waiting: Mapping[str, Failure] = MappingProxyType({}),
+    allow_loss: bool = False,
 ) -> CorpusPlan:
     """Compare a discovery with the columns COMPARED of the ledger; artifacts in `decided` are always stale.
 
@@ -163,7 +171,11 @@ def plan_corpus(
         )
     ]
     there = {listing.artifact_id for listing in discovery.listings} | {f.artifact_id for f in discovery.failures}
+    away = {} if allow_loss else _away(discovery.emptied, known.filter(pc.invert(_among(known_ids, there))))
+    emptied = [_emptied(part, ids) for part, ids in away.items()]
+    there |= away.keys()
     gone = {*known_ids.filter(pc.invert(_among(known_ids, there))).to_pylist(), *lost} - there
+    gone -= {artifact_id for ids in away.values() for artifact_id in ids}
     hidden = tuple(discovery.unknown)
     deleted, forgotten = (
         sorted(i for i in ids if not (hidden and i.startswith(hidden))) for ids in (gone, skipped.keys() - there)
@@ -174,15 +186,37 @@ def plan_corpus(
         len(there) - len(still),
         stale,
         deleted,
-        discovery.failures,
+        [*discovery.failures, *emptied],
         lost,
         still,
         forgotten,
+        allow_loss,
         notes=[*discovery.notes, *([KEPT.format(len(gone) - len(deleted), brief(kept))] if kept else [])],
         waiting=list(untried.values()),
         listed=discovery.listings,
         recipe_id=recipe_id,
     )
+
+
+def _away(emptied: Mapping[str, float], gone: pa.Table) -> dict[str, list[str]]:
+    """Map each emptied part of a source to its artifacts that are gone and were indexed after its last change.
+
+    The whole source, "", is left to `refuse_loss`.
+    """
+    away: dict[str, list[str]] = {}
+    parts = [(part, changed) for part, changed in emptied.items() if part]
+    for row in gone.filter(pc.greater(gone["n_artifacts"], 0)).to_pylist() if parts else ():
+        names, updated = (row["artifact_id"], row["stamp"]), row["updated"].timestamp()
+        for part, changed in parts:
+            if changed < updated and any(name.startswith(part) for name in names):
+                away.setdefault(part, []).append(row["artifact_id"])
+                break
+    return away
+
+
+def _emptied(part: str, artifact_ids: Sequence[str]) -> Failure:
+    message = EMPTIED.format(len(artifact_ids), brief(min(artifact_ids)))
+    return Failure(part, Stage.ARTIFACTS.value, SourceShrunkError.__name__, message)
 
 
 def _current(listings: Sequence[Listing], known: pa.Table, recipe_id: str) -> list[bool]:
@@ -216,8 +250,7 @@ def refuse_loss(plan: CorpusPlan, in_ledger: pa.Table, max_loss: float) -> None:
     if not deleted or not (emptied or loss > max_loss * known):
         return
     raise SourceShrunkError(
-        f"the source lists {plan.artifacts} artifacts, the index has {known}: refused to delete {deleted}."
-        " If they are meant to be gone, run again with --allow-loss"
+        f"the source lists {plan.artifacts} artifacts, the index has {known}: refused to delete {deleted}. {MEANT}"
     )
 
 

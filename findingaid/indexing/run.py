@@ -184,7 +184,7 @@ class Run:
         found = _discover(indexer.corpus.source)
         waiting = {i: failure for i, failure in indexer.tried(found.listings).items() if failure.retry_in != NEXT_RUN}
         compare = partial(plan_corpus, corpus, known=known, recipe_id=indexer.recipe.id, lost=lost, force=force)
-        compare = partial(compare, decided=decided, skipped=skipped, waiting=waiting)
+        compare = partial(compare, decided=decided, skipped=skipped, waiting=waiting, allow_loss=allow_loss)
         plan = compare(found)
         if plan.deleted and _may_miss(indexer.corpus.source):
             plan = compare(_either(_discover(indexer.corpus.source), found))
@@ -194,7 +194,7 @@ class Run:
             refuse_loss(plan, known, indexer.corpus.max_loss)
         unused = of.unused([each.artifact_id for each in found.listings]) if (of := indexer.corpus.access) else ()
         elsewhere = () if known.num_rows else self._decided_elsewhere()
-        return replace(plan, allow_loss=allow_loss, notes=[*plan.notes, *unused, *elsewhere])
+        return replace(plan, notes=[*plan.notes, *unused, *elsewhere])
 
     def _decided_elsewhere(self) -> Iterator[str]:
         """Yield a line on decisions of corpora that are not configured: they do not apply to a corpus that is new."""
@@ -493,7 +493,8 @@ def _either(found: Discovery, other: Discovery) -> Discovery:
     listings = [*found.listings, *(x for x in other.listings if x.artifact_id not in ids)]
     failures = [*found.failures, *(x for x in other.failures if x.artifact_id not in ids)]
     unknown = [*found.unknown, *other.unknown]
-    return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, unknown, found.notes)
+    listings = sorted(listings, key=attrgetter("artifact_id"))
+    return replace(found, listings=listings, failures=failures, unknown=unknown)
 
 
 def _refuse_long_ids(found: Discovery) -> Discovery:

@@ -145,7 +145,7 @@ class Files:
         skipped = [Listing(x.artifact_id, TEMPORARY) for x in found.failures if is_temporary(x.artifact_id)]
         known = dict[str, LocalAccess]()
         listings = [*(self._to_convert(self._with_access(x, known)) for x in found.listings), *skipped]
-        return Discovery(sorted(listings, key=attrgetter("artifact_id")), failures, found.unknown, found.notes)
+        return replace(found, listings=sorted(listings, key=attrgetter("artifact_id")), failures=failures)
 
     def _discover(self) -> Discovery:
         if self.ocr and not documents.converter_id(f"a{documents.PICTURE}"):
@@ -173,7 +173,7 @@ class Files:
             walk.below("", "", ("",))
         except ValueError as error:
             raise SourceError(f"source.root: {self.root}: {error}") from None
-        found = Discovery(walk.listings, walk.failures, walk.unknown)
+        found = Discovery(walk.listings, walk.failures, walk.unknown, emptied=walk.emptied)
         return replace(found, notes=self._notes(found, walk.left_out))
 
     def _with_parts(self, found: Discovery) -> Discovery:
@@ -483,6 +483,7 @@ class _Walk:
     listings: list[Listing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    emptied: dict[str, float] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     visits: Counter[str] = field(default_factory=Counter)
     limits: ListingLimits = field(default_factory=ListingLimits)
@@ -495,6 +496,7 @@ class _Walk:
         try:
             with listed(self.root, folder) as entries:
                 self.limits.count(len(entries))
+                self._note_empty(entries, folder, prefix)
                 for entry in entries:
                     artifact_id, place = prefix + entry.name, os.path.join(folder, entry.name)
                     if entry.name.startswith(".") and not self.files.hidden:
@@ -515,6 +517,11 @@ class _Walk:
             return
         for real, inside in folders:
             self.below(real, inside, (*ancestors, real))
+
+    def _note_empty(self, entries: list[os.DirEntry[str]], folder: str, prefix: str) -> None:
+        if not entries:
+            found = os.stat(os.path.join(self.root, folder))
+            self.emptied[prefix] = max(found.st_mtime, found.st_ctime)
 
     def _folder(
         self, entry: os.DirEntry[str], place: str, prefix: str, ancestors: tuple[str, ...]

@@ -83,7 +83,9 @@ class Tools:
         listings = [listing for held in self._held.values() for listing in held.listings.values()]
         failures = [failure for held in self._held.values() for failure in held.failures]
         failures += [Failure(f"{name}/", "artifacts", p.kind, str(p)) for name, p in problems.items()]
-        return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, [f"{name}/" for name in problems])
+        listings.sort(key=lambda x: x.artifact_id)
+        emptied = {f"{name}/": 0.0 for name, held in self._held.items() if not (held.listings or held.problem)}
+        return Discovery(listings, failures, [f"{name}/" for name in problems], emptied=emptied)
 
     def read(self, artifact_id: str) -> Artifact:
         name = artifact_id.partition("/")[0]

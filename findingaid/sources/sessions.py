@@ -108,7 +108,7 @@ class Sessions:
         found = self._files.discover()
         listings = [_of_session(listing) for listing in found.listings]
         failures = [replace(x, artifact_id=x.artifact_id.removesuffix(SUFFIX)) for x in found.failures]
-        return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, found.unknown)
+        return replace(found, listings=sorted(listings, key=lambda x: x.artifact_id), failures=failures, notes=())
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a transcript as `discover` lists it now; None if it is gone. Raises SourceError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -61,6 +62,7 @@ class Skills:
         listings: list[Listing] = []
         failures: list[Failure] = []
         unknown = False
+        emptied: dict[str, float] = {}
         for files in self._below:
             found = files.discover()
             for listing in found.listings:
@@ -73,8 +75,10 @@ class Skills:
                     failures.append(Failure(str(place), "artifacts", "duplicate", message))
             failures += self._failures(files, found.failures)
             unknown = unknown or bool(found.unknown)
+            emptied |= {os.path.join(files.place(folder), ""): changed for folder, changed in found.emptied.items()}
         # It is not known which skills are in a folder that cannot be listed, so none is taken for deleted.
-        return Discovery(sorted(listings, key=lambda x: x.artifact_id), failures, ("",) if unknown else ())
+        listings.sort(key=lambda x: x.artifact_id)
+        return Discovery(listings, failures, ("",) if unknown else (), emptied=emptied)
 
     def listing(self, artifact_id: str) -> Listing | None:
         """Return a skill as `discover` lists it now; None if it is gone. Raises SourceError."""
@@ -183,7 +187,7 @@ class _Place:
 
     def listing(self, found: Listing) -> Listing:
         """Return the listing of the skill from that of its file, of which a move changes nothing."""
-        stamp = found.stamp and f"{self.parent}:{self.path}:{found.stamp}"
+        stamp = found.stamp and f"{self}:{found.stamp}"
         return replace(found, artifact_id=self.name, stamp=stamp)
 
     @property
