@@ -134,7 +134,9 @@ def _find_claims(
 
 
 def _is_about_another(query: str, claim: CitableClaim) -> bool:
-    return names_another(query, claim.text, " ".join([*claim.entities, *(place.artifact_id for place in claim.places)]))
+    return names_another(
+        query, claim.text, "\n".join([*claim.entities, *(place.artifact_id for place in claim.places)])
+    )
 
 
 def _without_other_sections(

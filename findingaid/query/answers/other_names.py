@@ -52,13 +52,15 @@ TURKISH_I = str.maketrans("\u0130\u0131", "ii")
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
+LETTERS = r"(?:\b[^\W\d_]{1,3}-?)?"
 NUMBERED = re.compile(
-    r"\b(?P<word>[^\W\d_]{2,}?)s? #?"
-    r"(?P<numbers>\d[\w.]{0,30}\b(?:(?: ?[-–,/] ?| (?:to|and|or|bis|und|oder) )\d[\w.]{0,30}\b){0,9})"  # noqa: RUF001
+    rf"\b(?P<word>[^\W\d_]{{2,}}?)s? #?(?P<numbers>{LETTERS}\d[\w.]{{0,30}}\b"
+    rf"(?:(?: ?[-–,/] ?| (?:to|and|or|bis|und|oder) ){LETTERS}\d[\w.]{{0,30}}\b){{0,9}})"  # noqa: RUF001
 )
-"""Name with its numbers, such as version 2.1, room 4B, phases 1 to 3, and versions 1 and 2."""
+"""Name with its numbers, such as version 2.1, room 4B, pump A-17, phases 1 to 3, and versions 1 and 2."""
 
-NUMBER = re.compile(r"\d[\w.]*\b")
+BEFORE_NUMBER = re.compile(r"-?(?=\d)")
+NUMBER = re.compile(rf"{LETTERS}\d[\w.]*\b")
 RANGE = re.compile(r"(\d{1,30})(?: ?[-–] ?| (?:to|bis) )(\d{1,30})\b")  # noqa: RUF001
 
 NO_NAMES = frozenset(ENGLISH.split()) | NUMBER_OF_MONTH.keys() | NUMBER_OF_SHORT.keys()
@@ -122,7 +124,8 @@ class _Asked(NamedTuple):
 def names_another(question: str, sentence: str, around: str) -> bool:
     """Return whether a sentence is about another number or time than a question, by what it names.
 
-    `around` are the names and headings of its text, which may name the same.
+    `around` are the names and headings of its text, a line each, which may name the same; or another number, if the
+    sentence names none.
     """
     asked = _asked(question)
     return _names_another_number(asked.numbers, sentence, around) or any(
@@ -152,21 +155,26 @@ def _is_another(asked: Set[int], named: Set[int], around: Set[int]) -> bool:
 def _names_another_number(asked: Mapping[str, Set[str]], sentence: str, around: str) -> bool:
     there = NUMBER.findall(f"{sentence} {around}") if asked else ()
     for word, numbers in asked.items():
-        named = [one["numbers"] for one in _numbered(sentence) if one["word"].casefold() == word]
+        named = _numbers_named(word, sentence) or _numbers_named(word, around)
         same = any(_is_same(number, found) for number in numbers for found in there)
         if named and not same and not any(_is_within(number, each) for number in numbers for each in named):
             return True
     return False
 
 
+def _numbers_named(word: str, text: str) -> list[str]:
+    return [one["numbers"] for one in _numbered(text) if one["word"].casefold() == word]
+
+
 def _numbered(text: str) -> Iterator[re.Match[str]]:
     return (found for found in NUMBERED.finditer(text) if found["word"].casefold() not in NO_NAMES)
 
 
-def _is_same(one: str, other: str) -> bool:
-    """Return whether two numbers may name the same: version 2 may be version 2.1."""
-    shorter, longer = sorted((one.casefold(), other.casefold()), key=len)
-    return longer == shorter or longer.startswith(f"{shorter}.")
+def _is_same(asked: str, found: str) -> bool:
+    """Return whether two numbers may name the same: version 2 may be version 2.1 or v2, and pump A17 is A-17."""
+    (letters, number), (others, other) = (BEFORE_NUMBER.split(each.casefold(), 1) for each in (asked, found))
+    shorter, longer = sorted((number, other), key=len)
+    return letters in {"", others} and (longer == shorter or longer.startswith(f"{shorter}."))
 
 
 def _is_within(number: str, named: str) -> bool:

@@ -149,7 +149,7 @@ def find_quotes(
             _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
         )
     ]
-    found = [one for one in found if not names_another(query, one.text, f"{_around(one)} {one.asked}")]
+    found = [one for one in found if not names_another(query, one.text, f"{_around(one)}\n{one.asked}")]
     placed = [Statement((one.hit.corpus, one.hit.artifact_id), one.text, one.headings) for one in found]
     elsewhere = about_other_sections(salient(query, lexical), placed, (), lexical)
     found = [sentence for sentence, other in zip(found, elsewhere, strict=True) if not other]
@@ -201,8 +201,8 @@ def _stated(query: str, sentence: _Sentence, terms: Collection[str], lexical: Le
 
 
 def _around(sentence: _Sentence) -> str:
-    """Return the names of the text of a sentence, and the headings above it."""
-    return " ".join([_names(sentence.hit), *sentence.headings])
+    """Return the names of the text of a sentence, and the headings above it, a line each."""
+    return "\n".join([_names(sentence.hit), *sentence.headings])
 
 
 def _head(hit: Hit) -> str:
@@ -212,7 +212,7 @@ def _head(hit: Hit) -> str:
 
 def _names(hit: Hit) -> str:
     """Return the title of a hit and the path of its artifact: people name folders by what is in them."""
-    return f"{hit.metadata.get('title', '')} {hit.artifact_id}"
+    return f"{hit.metadata.get('title', '')}\n{hit.artifact_id}"
 
 
 def _headings(hit: Hit) -> Sequence[str]:

@@ -16,6 +16,8 @@ from findingaid.query.answers.other_names import names_another
         ("Who wrote ADR 9?", "ADR 9 and ADR 4 are by Wei.", "ADR 4 is by Wei."),
         ("Who has room 4B?", "Rooms 4B and 5 are Ann's.", "Room 4A is Ann's."),
         ("How many people work on phase 2?", "Phases 1 to 3 have nine people.", "Phases 3 to 5 have nine people."),
+        ("May pump A-17 run dry?", "Pump A17 may.", "Pump B-2 may run dry."),
+        ("What does version 2 do?", "Version v2 writes files.", "Version v1 writes files."),
         ("Was kostet Zimmer 12?", "Zimmer 12 kostet 40 Euro.", "Zimmer 14 kostet 40 Euro."),
         ("What was the revenue in May?", "Month: May; revenue: 3", "Month: June; revenue: 3"),
         ("What was the revenue in July?", "2026-07-01; 3", "2026-05-01; 3"),
@@ -59,6 +61,13 @@ def test_other_numbers_and_times_of_a_sentence_do_not_matter(question: str, sent
 def test_the_names_and_headings_of_a_text_may_name_the_same() -> None:
     assert not names_another("What was decided in October?", "Boats stay ashore from November on.", "6 October 2026")
     assert not names_another("What does version 2 write?", "It writes what version 1 wrote.", "Version 2")
+
+
+def test_a_sentence_without_a_number_is_about_the_one_in_the_names_and_headings_of_its_text() -> None:
+    assert names_another("May pump A-17 run dry?", "It may run dry for 5 minutes.", "Pumps\npumps/17.md\nPump B-2")
+    assert not names_another("May pump A-17 run dry?", "It may run dry for 5 minutes.", "Pump B-2\nPump A-17")
+    assert not names_another("May pump A-17 run dry?", "It may run dry for 5 minutes.", "Pump\nB-2.md")
+    assert names_another("When was version 2 switched off?", "It was switched off in June.", "Version 1")
 
 
 @given(st.text("\u0130I\u0131\u017f aprilAPRILfridayFRIDAYseptmkmontg0123./-", max_size=40))
