@@ -511,6 +511,22 @@ def test_a_tar_that_is_cut_short_cannot_be_listed(tmp_path: Path, blocks: int) -
         Files(tmp_path / "docs.tar").discover()
 
 
+@pytest.mark.parametrize("root", ["local://{}", "tar::file://{}/all.tar"])
+def test_a_file_of_this_machine_with_the_size_and_time_of_before_is_read_again(tmp_path: Path, root: str) -> None:
+    file, archive = tmp_path / "a.txt", tmp_path / "all.tar"
+    stamps = set()
+    for text in ("north", "south"):
+        file.write_text(text)
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        with tarfile.open(archive, "w") as made:
+            made.add(file, file.name)
+        os.utime(archive, (1_000_000_000, 1_000_000_000))
+        source = Files(root.format(tmp_path), include=("a.txt",))
+        stamps |= {listing.stamp for listing in source.discover().listings}
+        assert source.read("a.txt").raw == text
+    assert len(stamps) == 2
+
+
 def test_paths_of_this_machine_in_urls_are_relative_to_the_configuration(cli: Cli) -> None:
     Zip(cli.folder / "archive").put("a.md", text_about("zipped"))
     shutil.copy(cli.folder / "archive" / "docs.zip", cli.folder / "archive.bin")

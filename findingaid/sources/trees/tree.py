@@ -79,7 +79,8 @@ def readers(address: Address) -> int:
 def stamp_of(info: Mapping[str, Any]) -> str:
     """Return a stamp from a file's metadata: a checksum, else time and size, else "".
 
-    The `etag` of a WebDAV server is trusted no more than time and size, from which servers mostly derive it.
+    The `etag` of a WebDAV server is trusted no more than time and size, from which servers mostly derive it. A file of
+    this machine has its inode and the time of its last change of any kind, which no program can set back.
     """
     if checksum := next((info[name] for name in CHECKSUMS if info.get(name)), None):
         return str(checksum)
@@ -88,7 +89,8 @@ def stamp_of(info: Mapping[str, Any]) -> str:
         return str(tag)
     seconds = seconds_of(written)
     racy = seconds is None or time.time() - seconds < RACY_SECONDS
-    return f"{info.get('size')}:{written}{tag and f':{tag}'}" + "?" * racy
+    here = f":{info['created']}:{info['ino']}" if "ino" in info else ""
+    return f"{info.get('size')}:{written}{tag and f':{tag}'}{here}" + "?" * racy
 
 
 def _written(info: Mapping[str, Any]) -> Any:
