@@ -3,7 +3,6 @@ from .search.reader import Candidate as Candidate
 from .search.reader import Reader as Reader
 from .search.request import Recency as Recency
 from .search.request import Request as Request
-from .search.request import Rerank as Rerank
 from .search.request import Route as Route
 from .search.routing import Boost as Boost
 from .search.routing import Collapsed as Collapsed

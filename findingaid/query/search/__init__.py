@@ -3,7 +3,7 @@
 from findingaid.query.search.filters.fields import Field, corpus_fields
 from findingaid.query.search.hits import Hits
 from findingaid.query.search.reader import Candidate, Reader
-from findingaid.query.search.request import PostProcessor, Recency, Request, Rerank, Route
+from findingaid.query.search.request import PostProcessor, Recency, Request, Route
 from findingaid.query.search.searcher import Searcher
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Reader",
     "Recency",
     "Request",
-    "Rerank",
     "Route",
     "Searcher",
     "corpus_fields",

@@ -11,6 +11,7 @@ from typing import Protocol, get_args, runtime_checkable
 from findingaid.errors import QueryError, brief
 from findingaid.model import SUMMARY, Hit, Mode
 from findingaid.query.search.reader import Candidate, Reader
+from findingaid.query.search.rerank import RerankStep
 from findingaid.store.sql import equals, one_of
 
 MAX_QUERY_CHARS = 10_000
@@ -65,7 +66,7 @@ class Request:
     explain: bool = False
     rewrite: Callable[[Sequence[str]], tuple[str, ...]] | None = None
     route: Route | None = None
-    rerank: Rerank | None = None
+    rerank: RerankStep | None = None
     post_processors: Sequence[PostProcessor] = ()
     shown: str | None = None
 
@@ -154,17 +155,6 @@ class Route(Protocol):
 
     def route(self, reader: Reader, request: Request, ranked: Sequence[Candidate]) -> Sequence[Candidate]:
         """Return the candidates in their new order."""
-
-
-class Rerank(Protocol):
-    """Step that improves the order of the best hits."""
-
-    @property
-    def depth(self) -> int:
-        """Number of hits to rerank."""
-
-    def rerank(self, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return the same hits with new scores, best first."""
 
 
 class PostProcessor(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from annotated_types import Gt
 from pydantic import BaseModel, ValidationError
@@ -23,27 +23,11 @@ from findingaid.query.search.onnx_cross_encoder import OnnxCrossEncoder, graph_i
 from findingaid.query.search.user_code import component_name, convert_exceptions
 from findingaid.registry import checked, said
 
-if TYPE_CHECKING:
-    from findingaid.query.search.request import Request
-
 ScoreFunction = Callable[[str, Sequence[str]], Sequence[float]]
 
 
-def rerank(query: str, hits: Sequence[Hit], reranker: Reranker | ScoreFunction) -> list[Hit]:
-    """Return all of `hits` with the reranker's scores, best first; equal scores keep their order.
-
-    Raises ModelError if the reranker fails, or does not return one finite number per text.
-    """
-    return sort_by_new_scores(hits, _score_texts(query, [hit.text for hit in hits], reranker)) if hits else []
-
-
-def sort_by_new_scores(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
-    """Return the hits with these scores, best first; equal scores keep their order."""
-    scored = [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
-    return sorted(scored, key=lambda hit: -hit.score)
-
-
 def _score_texts(query: str, texts: Sequence[str], reranker: Reranker | ScoreFunction) -> list[float]:
+    """Return one finite score for each text. Raises ModelError if the reranker fails, or returns anything else."""
     score = reranker.scores if isinstance(reranker, Reranker) else reranker
     with convert_exceptions(component_name("reranker", reranker)):
         scores = [float(found) for found in score(query, texts)]
@@ -67,14 +51,17 @@ class RerankStep:
     depth: int
     queries: Sequence[str]
 
-    def rerank(self, request: Request, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def rerank(self, hits: Sequence[Hit], explain: bool = False) -> Sequence[Hit]:
+        """Return the same hits with new scores, best first; equal scores keep their order. Raises ModelError."""
         if not hits:
             return hits
         texts = [hit.text for hit in hits]
         start = time.perf_counter()
         of_each = [_score_texts(query, texts, self.reranker) for query in self.queries]
-        ranked = sort_by_new_scores(hits, [sum(found) / len(of_each) for found in zip(*of_each, strict=True)])
-        if not request.explain:
+        means = (sum(found) / len(of_each) for found in zip(*of_each, strict=True))
+        scored = [replace(hit, score=score) for hit, score in zip(hits, means, strict=True)]
+        ranked = sorted(scored, key=lambda hit: -hit.score)
+        if not explain:
             return ranked
         cost = f"{len(texts) * len(of_each)} texts in {time.perf_counter() - start:.2f} s"
         places = {hit.record_id: Rank("search", 0, place, hit.score) for place, hit in enumerate(hits, 1)}

@@ -10,8 +10,8 @@ access to the table. Three steps can be supplied by the caller:
   anything is counted or cut, and may add candidates, drop them and change their scores. It should query the table at
   most three times, whatever the size of the corpus. A candidate that it adds carries `route`, `depth` and `seed`, and
   a score on the same scale as the candidates that the route received.
-- `Request.rerank`, a `Rerank`: receives the best `rerank.depth` hits with their text and returns them in a new order
-  with new scores. Hits below that depth stay behind them.
+- `Request.rerank`, a `RerankStep`: receives the best `rerank.depth` hits with their text and returns them in a new
+  order with new scores. Hits below that depth stay behind them.
 - `Request.post_processors`, run in order: each receives the hits of the page and returns hits, such as
   fewer of them (select) or hits with more text (expand).
 
@@ -368,7 +368,7 @@ def _read_page(reader: Reader, request: Request, ranked: Sequence[RowHit | Candi
         for c, row in zip(candidates, rows, strict=True)
     )
     if request.rerank:
-        better = request.rerank.rerank(request, hits[:reranked])
+        better = request.rerank.rerank(hits[:reranked], request.explain)
         hits = Hits([*better, *hits[reranked:]][request.offset : request.hits_needed])
     return hits
 

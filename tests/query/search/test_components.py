@@ -21,7 +21,7 @@ from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import Raw
 from findingaid.protocols import Reranker, Rewriter, Selection, Selector
 from findingaid.query.search.expand import ArtifactRecord, IndexedArtifact, expand, join_records, parse_extent
-from findingaid.query.search.rerank import CrossEncoderReranker, EndpointReranker, rerank
+from findingaid.query.search.rerank import CrossEncoderReranker, EndpointReranker, RerankStep
 from findingaid.query.search.rewrite import OpenAIRewriter, rewrite_query
 from findingaid.query.search.select import Conservative, Gap, OpenAISelector, Threshold, select
 from findingaid.store import Store, schemas
@@ -428,7 +428,7 @@ def test_an_endpoint_that_fails_is_an_error_that_holds_no_key(
     )
 
     with pytest.raises(ModelError, match=message) as raised:
-        rerank("query", scored(1.0, 0.5), reranker)
+        RerankStep(reranker, 2, ("query",)).rerank(scored(1.0, 0.5))
     assert raised.value.kind == kind
     assert str(raised.value).startswith("judge at 127.0.0.1:")
     assert "secret-key" not in str(raised.value) + repr(reranker)
@@ -446,7 +446,8 @@ def test_an_endpoint_that_is_not_there_is_an_error(aid: FindingAid) -> None:
 def test_a_passing_fault_is_tried_again(server: OpenAIServer) -> None:
     server.when(lambda _: True, faults.server_error(retry_after=0), times=1)
 
-    hits = rerank("text 1", scored(2.0, 1.0), EndpointReranker(model="judge", base_url=server.base_url))
+    judge = EndpointReranker(model="judge", base_url=server.base_url)
+    hits = RerankStep(judge, 2, ("text 1",)).rerank(scored(2.0, 1.0))
 
     assert [found.record_id for found in hits] == ["r1", "r0"]
     assert len(server.requests) == 2
@@ -457,7 +458,7 @@ def test_reranking_is_a_stable_permutation(scores: list[tuple[int, int]]) -> Non
     hits = scored(*(float(before) for before, _ in scores))
     after = {found.text: float(score) for found, (_, score) in zip(hits, scores, strict=True)}
 
-    ranked = rerank("query", hits, lambda _, texts: [after[text] for text in texts])
+    ranked = RerankStep(lambda _, texts: [after[text] for text in texts], 12, ("query",)).rerank(hits)
 
     assert sorted(found.record_id for found in ranked) == sorted(found.record_id for found in hits)
     assert all(found.score == after[found.text] for found in ranked)
