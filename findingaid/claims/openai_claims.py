@@ -11,12 +11,11 @@ from pydantic import BaseModel, Field
 
 from findingaid.claims.forms import SHOWN_OF_REFUSED
 from findingaid.identity.hashes import text_hash
-from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Prompt, estimate_tokens, load_template, split_text, to_one_line
 from findingaid.llm.rate_limits import StillWanted
-from findingaid.model import NO_USAGE, CallResult, Usage
+from findingaid.model import CallResult, Usage
 from findingaid.protocols import Extraction, Statement
 from findingaid.registry import checked
 
@@ -63,11 +62,8 @@ class OpenAIClaims(ProducerParameters):
     refused.
     """
 
+    response_format = RESPONSE_FORMAT
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.refuse_batches("claims cannot be requested by batch")
 
     @cached_property
     def instructions(self) -> Prompt:
@@ -79,11 +75,6 @@ class OpenAIClaims(ProducerParameters):
         templates = load_template("document"), load_template("part_claims")
         return self.producer_id(self.version, self.instructions.system, self.structured, *templates)
 
-    @cached_property
-    def caller(self) -> Caller:
-        """Caller of the model."""
-        return self.caller_of(RESPONSE_FORMAT)
-
     def calls_for(self, text: str) -> list[Usage]:
         """Return the calls that a text will take: one for each part."""
         if not text.strip():
@@ -94,12 +85,6 @@ class OpenAIClaims(ProducerParameters):
             Usage(1, around + estimate_tokens(part), TOKENS_A_CLAIM * (1 + len(part.split()) // WORDS_A_CLAIM))
             for part in parts
         ]
-
-    def estimate(self, given: str) -> Usage:
-        return sum(self.calls_for(given), NO_USAGE)
-
-    def most(self, given: str) -> Usage | None:
-        return self.caller.request.most_of(self.calls_for(given))
 
     def extract(self, text: str, metadata: Mapping[str, Any]) -> Extraction:
         return self.caller.run(text, text_hash(text), self._extraction).get()

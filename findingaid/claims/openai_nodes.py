@@ -12,12 +12,11 @@ from pydantic import BaseModel, Field
 from findingaid.claims.forms import SHOWN_OF_REFUSED, members_text
 from findingaid.claims.nodes import FEWEST, MOST, THEMES
 from findingaid.errors import SynthesisError
-from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, to_one_line
 from findingaid.llm.rate_limits import StillWanted
-from findingaid.model import NO_USAGE, CallResult, Usage
+from findingaid.model import CallResult, Usage
 from findingaid.protocols import Bullet, Draft, Member
 from findingaid.registry import checked
 from findingaid.synthesis.extractive import centrality
@@ -64,11 +63,8 @@ class OpenAINodes(ProducerParameters):
     claim was shown with is refused, and so is a point that cites no other.
     """
 
+    response_format = RESPONSE_FORMAT
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.refuse_batches("summary nodes cannot be requested by batch")
 
     @cached_property
     def instructions(self) -> Prompt:
@@ -80,23 +76,12 @@ class OpenAINodes(ProducerParameters):
         words = self.instructions.system, self.structured, load_template("members"), CLAIM_CHARACTERS
         return self.producer_id(self.version, *words)
 
-    @cached_property
-    def caller(self) -> Caller:
-        """Caller of the model."""
-        return self.caller_of(RESPONSE_FORMAT)
-
     def calls_for(self, members: Sequence[Member]) -> list[Usage]:
         """Return the one call that claims take; no call without claims."""
         if not members:
             return []
         messages = self._messages(self._fitting(members))
         return [Usage(1, sum(estimate_tokens(message["content"]) for message in messages), EXPECTED_TOKENS)]
-
-    def estimate(self, given: Sequence[Member]) -> Usage:
-        return sum(self.calls_for(given), NO_USAGE)
-
-    def most(self, given: Sequence[Member]) -> Usage | None:
-        return self.caller.request.most_of(self.calls_for(given))
 
     def summarize(self, members: Sequence[Member]) -> Draft | None:
         return self.caller.run(members, members_text(members), self._draft).get()

@@ -18,6 +18,7 @@ from findingaid.llm.caller import Caller, ChatRequest
 from findingaid.llm.endpoint import Endpoint
 from findingaid.llm.prompts import load_template
 from findingaid.llm.rate_limits import Limits
+from findingaid.model import NO_USAGE, Usage
 from findingaid.registry import ConfigPath
 
 AT_ONCE = 8
@@ -92,7 +93,8 @@ class ProducerParameters(EndpointParameters):
     timeout: Annotated[float, Gt(0)] = 120.0
     retries: Annotated[int, Ge(0)] = 5
     too_long: ClassVar[str] = "lower context_tokens"
-    batch_from: Annotated[int, Gt(0)] | None = None
+    response_format: ClassVar[Mapping[str, Any]] = {}
+    """Form of an answer, as the request has it if answers are structured."""
 
     def __post_init__(self) -> None:
         if own := OWN_KEYS & set(self.extra):
@@ -100,11 +102,6 @@ class ProducerParameters(EndpointParameters):
         super().__post_init__()
         if self._own_task is not None and not self._own_task.strip():
             raise ConfigError(f"prompt: {self.prompt} is empty")
-
-    def refuse_batches(self, reason: str) -> None:
-        """Raise ConfigError if `batch_from` is set."""
-        if self.batch_from is not None:
-            raise ConfigError(f"batch_from: {reason}")
 
     def task(self, default: str) -> str:
         """Return the text of the prompt file, or else of the shipped prompt `default`."""
@@ -125,11 +122,12 @@ class ProducerParameters(EndpointParameters):
     def limits(self) -> Limits:
         return Limits(self.concurrency, self.requests_per_minute, self.tokens_per_minute, self.timeout, self.retries)
 
-    def caller_of(self, response_format: Mapping[str, Any]) -> Caller:
-        """Return a caller of the model. It asks for the `response_format` only if answers are structured."""
+    @cached_property
+    def caller(self) -> Caller:
+        """Caller of the model."""
         request = ChatRequest(
             self.model,
-            response_format if self.structured else None,
+            self.response_format if self.structured else None,
             self.temperature,
             self.seed,
             self.max_output_tokens,
@@ -137,6 +135,18 @@ class ProducerParameters(EndpointParameters):
             self.extra,
         )
         return Caller(self.endpoint, self.limits, request)
+
+    def calls_for(self, given: Any) -> list[Usage]:
+        """Predict the calls that one input takes. Tokens are estimates."""
+        raise NotImplementedError
+
+    def estimate(self, given: Any) -> Usage:
+        """Return the estimated usage for one input, without a call."""
+        return sum(self.calls_for(given), NO_USAGE)
+
+    def most(self, given: Any) -> Usage | None:
+        """Return the maximum usage for one input if each request is sent once; None if nothing limits the answers."""
+        return self.caller.request.most_of(self.calls_for(given))
 
     def producer_id(self, version: int, *prompt: object) -> str:
         """Return an id from the model, `version`, the parts of the `prompt`, and the parameters that change the output.

@@ -81,7 +81,7 @@ class ChunkContexts:
 
     @cached_property
     def _caller(self) -> Caller:
-        return self._asking.caller_of({})
+        return self._asking.caller
 
     @cached_property
     def _prompt(self) -> Prompt:

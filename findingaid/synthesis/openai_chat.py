@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from pydantic import BaseModel
 
 from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import text_hash
 from findingaid.llm.batch_api import BatchClient
-from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, object_schema, parse_json, response_format, short_text
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, split_text, to_one_line
 from findingaid.llm.rate_limits import StillWanted
-from findingaid.model import NO_USAGE, CallResult, Synopsis, SynthesizerInput, Usage
+from findingaid.model import CallResult, Synopsis, SynthesizerInput, Usage
 from findingaid.registry import checked
 from findingaid.synthesis.chunk_contexts import ChunkContexts
 
@@ -47,6 +46,8 @@ class OpenAISynthesizer(ProducerParameters):
     """
 
     context_tokens: Annotated[int, Ge(2 * SYNOPSIS_TOKENS)] = 16_000
+    batch_from: Annotated[int, Gt(0)] | None = None
+    response_format = RESPONSE_FORMAT
     version: ClassVar[int] = 1
     """Version of the requests. Increment it when the same model, prompt and parameters lead to different requests."""
 
@@ -59,11 +60,6 @@ class OpenAISynthesizer(ProducerParameters):
     def id(self) -> str:
         templates = load_template("document"), load_template("part"), load_template("combine")
         return self.producer_id(self.version, self.instructions.system, *templates)
-
-    @cached_property
-    def caller(self) -> Caller:
-        """Caller of the model."""
-        return self.caller_of(RESPONSE_FORMAT)
 
     @cached_property
     def chunk_contexts(self) -> ChunkContexts:
@@ -101,14 +97,6 @@ class OpenAISynthesizer(ProducerParameters):
             calls += [around + size * EXPECTED_TOKENS for size in sizes if size > 1]
             left = len(sizes)
         return [Usage(1, tokens, EXPECTED_TOKENS) for tokens in calls]
-
-    def estimate(self, text: str) -> Usage:
-        """Return the estimated calls and tokens of a synopsis, without a call."""
-        return sum(self.calls_for(text), NO_USAGE)
-
-    def most(self, text: str) -> Usage | None:
-        """Return the maximum usage of a synopsis if each request is sent once; None if nothing limits the answers."""
-        return self.caller.request.most_of(self.calls_for(text))
 
     async def _synopsis(self, text: str, wanted: StillWanted) -> CallResult[str]:
         if not text.strip():

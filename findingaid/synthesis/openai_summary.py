@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 
 from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import to_json
-from findingaid.llm.caller import Caller
 from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import (
@@ -71,11 +70,8 @@ class OpenAISummarizer(ProducerParameters):
     """
 
     context_tokens: Annotated[int, Ge(2 * SUMMARY_TOKENS)] = 16_000
+    response_format = RESPONSE_FORMAT
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.refuse_batches("each call continues the previous one, so they cannot be sent by batch")
 
     @cached_property
     def instructions(self) -> Prompt:
@@ -86,11 +82,6 @@ class OpenAISummarizer(ProducerParameters):
     def id(self) -> str:
         templates = load_template("turn"), load_template("so_far")
         return self.producer_id(self.version, self.instructions.system, self.structured, *templates)
-
-    @cached_property
-    def caller(self) -> Caller:
-        """Caller of the model."""
-        return self.caller_of(RESPONSE_FORMAT)
 
     def estimate(self, text: str) -> Usage:
         around = estimate_tokens(self.instructions.system) + EXPECTED_TOKENS + AROUND_A_TURN * (text.count("\n\n") + 2)

@@ -320,7 +320,7 @@ def test_a_function_that_gives_no_statements_fails_with_its_name() -> None:
         ({"claims": {"near": 2}}, "corpora.docs.claims.near: must be less than or equal to 1"),
         (
             {"claims": {"kind": "openai", "model": "m", "batch_from": 3}},
-            "corpora.docs.claims.batch_from: claims cannot",
+            "corpora.docs.claims.batch_from: unknown key",
         ),
         ({"summary_nodes": True}, "corpora.docs.summary_nodes: require claims: set corpora.docs.claims too"),
         ({"claims": True, "summary_nodes": {"at_least": 0}}, "corpora.docs.summary_nodes.at_least: must be"),

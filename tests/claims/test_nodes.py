@@ -246,7 +246,7 @@ def test_a_plan_knows_what_a_call_takes(server: OpenAIServer) -> None:
     [
         ({"kind": "extractive", "bullets": 2}, "greater than or equal to 3"),
         ({"kind": "extractive", "bullets": 8}, "less than or equal to 7"),
-        ({"kind": "openai", "model": "m", "batch_from": 3}, "cannot be requested by batch"),
+        ({"kind": "openai", "model": "m", "batch_from": 3}, "batch_from: unknown key"),
         ({"kind": "best"}, "unknown node producer 'best'. Known: extractive, openai"),
     ],
 )

@@ -963,7 +963,7 @@ class TestConfiguration:
             ),
             ({"kind": "extractive", "sentences": 1}, r"synthesizer\.summarizer\.sentences: unknown key"),
             ({"kind": "openai", "model": "m", "context_tokens": 10}, r"synthesizer\.summarizer\.context_tokens: "),
-            ({"kind": "openai", "model": "m", "batch_from": 9}, r"synthesizer\.summarizer\.batch_from: each call"),
+            ({"kind": "openai", "model": "m", "batch_from": 9}, r"synthesizer\.summarizer\.batch_from: unknown key"),
             ({"kind": "openai"}, r"synthesizer\.summarizer\.model: missing"),
             ("extractive", r"synthesizer\.summarizer: "),
         ],
