@@ -70,10 +70,6 @@ INPUTS: Mapping[Stage, tuple[Stage, ...]] = {
 WRITTEN = (Stage.SYNOPSES, Stage.CLAIMS, Stage.SUMMARY_NODES)
 """Stages whose output a model may write. If one fails or waits, the artifact is published without its output."""
 
-OF_CLAIMS = (Stage.CLAIMS, Stage.SUMMARY_NODES)
-"""Stages that a corpus has only if it configures claims."""
-
-
 EDGES = "edges"
 """Name of the edges of an artifact, which are not a stage but are written together with its surfaces."""
 

@@ -23,7 +23,7 @@ from hypothesis import settings
 from findingaid import Corpus, FindingAid
 from findingaid.cli import main
 from findingaid.indexing import watchdog
-from findingaid.model import OF_CLAIMS, Stage
+from findingaid.model import Stage
 from findingaid.store import Store
 from findingaid.strategies.chunked import Chunked
 from findingaid.strategies.with_synopsis import with_synopsis
@@ -44,7 +44,7 @@ ReadyMade = Callable[[str, Callable[[], object]], None]
 
 __all__ = ["bucket", "endpoint"]
 
-PLAIN = [stage for stage in Stage if stage not in OF_CLAIMS]
+PLAIN = [stage for stage in Stage if stage not in {Stage.CLAIMS, Stage.SUMMARY_NODES}]
 """Stages of a corpus without claims."""
 
 PARAGRAPH = "The {topic} is described here in a sentence that is long enough to stand for itself. "

@@ -77,7 +77,7 @@ def _events(known: Sequence[NodeEvent], node: SummaryNode | None) -> Iterable[No
     last = known[-1] if known and known[-1].event == CREATED else None
     if (last.node_id if last else None) == (node.node_id if node else None):
         return
-    at = time_after(known)
+    at = time_after(event.at for event in known)
     if last:
         by = node.node_id if node else ""
         yield NodeEvent(last.corpus, last.artifact_id, SUPERSEDED, last.node_id, by, last.members, last.producer_id, at)

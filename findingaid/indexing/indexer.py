@@ -163,11 +163,7 @@ class Indexer:
 
     def build(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BatchReport:
         """Bring these artifacts up to date in the stages of the options. All earlier stages must be current."""
-        return sum(self.build_all(split(listings), options), BatchReport())
-
-    def build_all(self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE) -> list[BatchReport]:
-        """Build the batches in order, and return the reports of all."""
-        return [report for _, report in self.build_each(batches, options)]
+        return sum((report for _, report in self.build_each(split(listings), options)), BatchReport())
 
     def build_each(
         self, batches: Iterable[Sequence[Listing]], options: BuildOptions = ALL_STALE
@@ -210,13 +206,6 @@ class Indexer:
     def _write(self, batch: Batch) -> BuiltBatch:
         with stage_span(Stage.RECORDS, self.name, len(batch.live)):
             return self._writer.write(batch)
-
-    def build_batch(self, listings: Sequence[Listing], options: BuildOptions = ALL_STALE) -> BuiltBatch:
-        """Compute a batch and write its rows to files, for `commit_group` in this process or another.
-
-        The process that commits holds the lease on the corpus from before this call.
-        """
-        return self._write(self.pipeline.compute(listings, options))
 
     def _compute_in_memory(
         self, listings: Sequence[Listing], options: BuildOptions

@@ -104,7 +104,7 @@ def summary_rows(corpus: str, works: Sequence[ArtifactWork], known: Mapping[str,
             "covers": content_hash(state.covered),
             "summary": state.summary.model_dump_json(),
             "producer_id": work.synopsis.producer_id,
-            "at": time_after(known.get(work.artifact_id, ())),
+            "at": time_after(row.at for row in known.get(work.artifact_id, ())),
         }
         for work, state in made
     ]

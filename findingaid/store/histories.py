@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from findingaid.store.sql import equals
 from findingaid.store.store import Store
@@ -33,16 +33,9 @@ class SummaryRow:
     at: datetime
 
 
-class Dated(Protocol):
-    """Row of a history."""
-
-    @property
-    def at(self) -> datetime: ...
-
-
-def time_after(known: Sequence[Dated]) -> datetime:
-    """Return the time of a new row of a history that is sorted by time: now, unless the clock was set back."""
-    return max([datetime.now(UTC), *(row.at + TICK for row in known[-1:])])
+def time_after(known: Iterable[datetime]) -> datetime:
+    """Return the time of a new row of a history with these times: now, unless the clock was set back."""
+    return max([datetime.now(UTC), *(at + TICK for at in known)])
 
 
 def history(store: Store, corpus: str, artifact_ids: Sequence[str]) -> dict[str, list[SummaryRow]]:

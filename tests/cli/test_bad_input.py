@@ -326,7 +326,7 @@ def test_a_store_that_is_being_written_answers_from_what_was_published(own: Cli)
     own.write("vector.md", "No more of it.")
     aid = findingaid.open(own.config)
 
-    aid.indexer("docs").build_all(aid.open_run().plan("docs").batches())  # and the run has not ended yet
+    aid.indexer("docs").build(aid.open_run().plan("docs").stale)  # and the run has not ended yet
 
     assert own.json("search", "ledger", "-k", "50") == before
     assert own.run("index").exit_code == 0

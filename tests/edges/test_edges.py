@@ -209,7 +209,7 @@ def test_readers_see_the_edges_of_the_records_they_see(linking: FindingAid, page
     pages.payloads["vector.md"] = text_about("vector") + "\n\n[Reader](reader.md)"
 
     plan = aid.open_run().plan("docs")
-    aid.indexer("docs").build_all(plan.batches())  # and not published yet
+    aid.indexer("docs").build(plan.stale)  # and not published yet
 
     assert ends(aid, "vector.md") == ["ledger.md"]
     aid.index()
@@ -237,7 +237,7 @@ def test_a_run_that_died_before_it_published_its_edges_is_published_by_the_next(
 ) -> None:
     make_aid().index()
     aid = make_aid(edges=CombinedExtractor())
-    aid.indexer("docs").build_all(aid.open_run().plan("docs").batches())
+    aid.indexer("docs").build(aid.open_run().plan("docs").stale)
     assert ends(aid, "vector.md") == []
     assert aid.verify() == ["the newest records are not published: run `findingaid index`"]
 

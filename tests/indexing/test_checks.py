@@ -151,7 +151,7 @@ def test_too_many_failures_keep_the_version_before(make_aid: Make, source: Memor
 @pytest.mark.usefixtures("indexed")
 def test_checks_look_at_what_is_new_and_at_no_more(aid: FindingAid, source: MemorySource) -> None:
     source.payloads["new.md"] = text_about("new")
-    aid.indexer("docs").build_all(aid.open_run().plan("docs").batches())
+    aid.indexer("docs").build(aid.open_run().plan("docs").stale)
 
     checker = Checker(aid.store, aid.embedder)
 

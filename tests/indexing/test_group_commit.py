@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from findingaid import Corpus, FindingAid, StoreError
 from findingaid.indexing import group_commit, plan
 from findingaid.indexing.group_commit import BuiltBatch, commit_group
 from findingaid.indexing.indexer import Indexer
+from findingaid.indexing.options import ALL_STALE
 from findingaid.model import Listing, Raw
 from findingaid.store import Store
 from findingaid.store.schemas import PER_ARTIFACT
@@ -50,6 +51,11 @@ def prepared(aid: FindingAid) -> tuple[Indexer, list[Sequence[Listing]]]:
     return run.indexer("docs"), list(run.plan("docs").batches())
 
 
+def built_of(indexer: Indexer, batches: Iterable[Sequence[Listing]]) -> list[BuiltBatch]:
+    """Compute batches, and write their rows to files."""
+    return [indexer._write(indexer.pipeline.compute(batch, ALL_STALE)) for batch in batches]
+
+
 def commit(indexer: Indexer, built: Sequence[BuiltBatch]) -> None:
     with indexer.lease.on("docs") as lease:
         commit_group(indexer.store, "docs", built, lease)
@@ -74,7 +80,7 @@ def test_each_table_gets_one_commit_for_a_group_of_batches(tmp_path: Path, monke
     indexer, batches = prepared(aid)
     before = {table: aid.store.dataset(table).version for table in ("artifacts", "surfaces", "ledger")}
 
-    indexer.build_all(batches)
+    list(indexer.build_each(batches))
 
     assert len(batches) == 32
     assert {table: aid.store.dataset(table).version - version for table, version in before.items()} == {
@@ -91,7 +97,7 @@ def test_a_slow_group_is_committed_in_parts(tmp_path: Path, monkeypatch: pytest.
     indexer, batches = prepared(aid)
     before = aid.store.dataset("artifacts").version
 
-    reports = indexer.build_all(batches)
+    reports = list(indexer.build_each(batches))
 
     assert aid.store.dataset("artifacts").version - before == len(batches) == len(reports) == 3
 
@@ -103,7 +109,7 @@ def test_batches_built_before_a_field_was_widened_are_committed_with_their_value
 ) -> None:
     aid = aid_of(f"{scheme}{tmp_path}/index")
     indexer, batches = prepared(aid)
-    built = [indexer.build_batch(batch) for batch in batches]
+    built = built_of(indexer, batches)
 
     commit(indexer, built)
     aid.index()
@@ -117,7 +123,7 @@ def test_batches_built_before_a_field_was_widened_are_committed_with_their_value
 def test_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:
     aid = aid_of(tmp_path / "index", 4)
     indexer, batches = prepared(aid)
-    built = [indexer.build_batch(batch) for batch in batches]
+    built = built_of(indexer, batches)
     for name in leftovers(tmp_path / "index"):
         next(tmp_path.rglob(name)).unlink()
 
@@ -132,7 +138,7 @@ def test_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:
 def build_elsewhere(store: Path, count: int = ARTIFACTS) -> bytes:
     """Build all batches as another process would, which sends them to the one that commits."""
     indexer, batches = prepared(aid_of(store, count))
-    return pickle.dumps([indexer.build_batch(batch) for batch in batches])
+    return pickle.dumps(built_of(indexer, batches))
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -58,14 +58,14 @@ def killed(aid: FindingAid, source: MemorySource) -> None:
     run = aid.open_run()
     run.prepare()
     plan = run.plan("docs")
-    run.indexer("docs").build_all(plan.batches(), BuildOptions())
+    run.indexer("docs").build(plan.stale, BuildOptions())
 
 
 def one_stage(aid: FindingAid, source: MemorySource) -> None:
     """Run the first stage alone, as Dagster does, and close the run."""
     run = aid.open_run()
     run.prepare()
-    run.indexer("docs").build_all(run.plan("docs").batches(), BuildOptions([Stage.ARTIFACTS]))
+    run.indexer("docs").build(run.plan("docs").stale, BuildOptions([Stage.ARTIFACTS]))
     run.close(["docs"])
 
 

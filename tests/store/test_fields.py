@@ -26,7 +26,7 @@ from findingaid.store import Store, fields, schemas
 from findingaid.strategies.whole_text import WholeText
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, ReadyMade, text_about
-from tests.indexing.test_group_commit import commit, prepared
+from tests.indexing.test_group_commit import built_of, commit, prepared
 from tests.indexing.test_incremental import docs
 from tests.support.programs import run_program
 
@@ -345,7 +345,7 @@ def test_rows_in_files_that_are_committed_while_a_column_widens_are_not_lost(tmp
     grown(store, {"a": {"year": 1}}).index()
     other = grown(store, {"a": {"year": 1}, "b": {"year": 2}})
     indexer, batches = prepared(other)
-    built = [indexer.build_batch(batch) for batch in batches]
+    built = built_of(indexer, batches)
     widening = Store(store).dataset("records")
     widening.add_columns({"_year": "cast(year as string)"})
 

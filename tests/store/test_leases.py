@@ -283,10 +283,10 @@ def test_what_the_other_run_finished_counts_as_unchanged(
     synthesizer.seen.clear()
 
     late.indexer("docs").begin(planned)
-    reports = late.indexer("docs").build_all(planned.batches())
+    report = late.indexer("docs").build(planned.stale)
 
     assert len(planned.stale) == 3
-    assert [(r.new, r.changed, r.calls) for r in reports] == [(0, 0, NO_CALLS)]
+    assert (report.new, report.changed, report.calls) == (0, 0, NO_CALLS)
     assert (embedder.seen, synthesizer.seen) == ([], [])
 
 
@@ -504,7 +504,7 @@ def test_a_purge_waits_for_the_end_of_a_run_that_only_publishes(
             time.sleep(0.01)
         return publish(self, *arguments)
 
-    aid.indexer("docs").build_all(aid.open_run().plan("docs").batches())
+    aid.indexer("docs").build(aid.open_run().plan("docs").stale)
     with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Release, "_publish", publish_late)
         closed = aid.open_run().close(["docs"])

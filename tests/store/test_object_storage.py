@@ -22,7 +22,7 @@ from findingaid.store import Store, repair
 from findingaid.store.objects import without_secrets
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
-from tests.indexing.test_group_commit import aid_of, commit, prepared
+from tests.indexing.test_group_commit import aid_of, built_of, commit, prepared
 from tests.indexing.test_incremental import docs, records
 from tests.store.test_fields import come_through_together
 from tests.support.buckets import KEY, SECRET, Bucket, refusing_keys
@@ -258,7 +258,7 @@ def test_rows_that_were_written_before_a_field_was_widened_are_read_from_the_buc
     aid = FindingAid(Store(bucket.uri, bucket.options), local.embedder, local.corpora)
 
     indexer, batches = prepared(aid)
-    commit(indexer, [indexer.build_batch(batch) for batch in batches])
+    commit(indexer, built_of(indexer, batches))
 
     years = aid.store.rows("records", ["artifact_id", "year"]).to_pylist()
     assert {row["year"] for row in years if row["artifact_id"] == "003.md"} == {"2003"}
