@@ -11,10 +11,9 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from select import select
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -41,6 +40,7 @@ from tests.access.test_callers import SECRET, indexed
 from tests.access.test_servers import EVERYTHING, found
 from tests.support.authorization import Authority, User, authority
 from tests.support.serving import _WITHOUT_TLS, OPEN, http_get, post, served
+from tests.support.web import on_loopback
 
 RESOURCE = "https://search.example.org"
 
@@ -387,13 +387,8 @@ def test_an_answer_that_trickles_in_is_given_up(
                     self.wfile.write(b" ")
                     time.sleep(0.02)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as server:
-        Thread(target=server.serve_forever, args=(0.01,)).start()
-        try:
-            with pytest.raises(IssuerError):
-                asyncio.run(Keys(f"http://127.0.0.1:{server.server_port}").get(None))
-        finally:
-            server.shutdown()
+    with on_loopback(Trickle) as address, pytest.raises(IssuerError):
+        asyncio.run(Keys(address).get(None))
     assert "not read within 0.2 s" in caplog.text
 
 

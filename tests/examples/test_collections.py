@@ -9,10 +9,8 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import yaml
@@ -22,6 +20,7 @@ import findingaid
 from findingaid import FindingAid
 from findingaid.cli import main
 from findingaid.sources import SOURCES, files
+from tests.support.web import on_loopback
 from tools.transcripts import BLOCK, COLLECTIONS, commands
 
 QUESTIONS = {
@@ -85,10 +84,8 @@ def _within(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def site(archive: Path) -> Iterator[str]:
     """The address of the archive's web site."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=archive / "site")) as web:
-        Thread(target=web.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{web.server_address[1]}/"
-        web.shutdown()
+    with on_loopback(SimpleHTTPRequestHandler, directory=archive / "site") as address:
+        yield f"{address}/"
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ NAMES = ("a.md", "sub/b.md", "sub/deep/c d.md")
 @pytest.fixture
 def http(tmp_path: Path) -> Iterator[Http]:
     place = Http(tmp_path)
-    yield place
-    place.close()
+    with place.server:
+        yield place
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,50 +24,37 @@ from findingaid.sources.limits import SAME_ABOVE
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
 from tests.support.places import Git, Http, Memory, Place, Zip
+from tests.support.web import on_loopback
 
 
-class Server:
-    """Server that answers by a function of the handler, and counts its requests."""
+class Server(NamedTuple):
+    """Server that answers by a function of the handler, and the paths that it was asked for."""
 
-    def __init__(self, answer: Callable[[BaseHTTPRequestHandler], None]) -> None:
-        self.asked: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked.append(self.path)
-                with suppress(OSError):  # the client has had enough
-                    answer(self)
-
-            do_HEAD = do_GET  # noqa: N815  # as http.server calls it
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.root = f"http://127.0.0.1:{self.server.server_address[1]}/"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[BaseHTTPRequestHandler], None]], Server]]:
-    made: list[Server] = []
-
-    def start(answer: Callable[[BaseHTTPRequestHandler], None]) -> Server:
-        made.append(Server(answer))
-        return made[-1]
-
-    yield start
-    for server in made:
-        server.close()
+    root: str
+    asked: list[str]
 
 
 Serve = Callable[[Callable[[BaseHTTPRequestHandler], None]], Server]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    with ExitStack() as servers:
+
+        def start(answer: Callable[[BaseHTTPRequestHandler], None]) -> Server:
+            asked: list[str] = []
+
+            class Handler(BaseHTTPRequestHandler):
+                def do_GET(self) -> None:
+                    asked.append(self.path)
+                    with suppress(OSError):  # the client has had enough
+                        answer(self)
+
+                do_HEAD = do_GET  # noqa: N815  # as http.server calls it
+
+            return Server(f"{servers.enter_context(on_loopback(Handler))}/", asked)
+
+        yield start
 
 
 def send(handler: BaseHTTPRequestHandler, body: str, media_type: str = "text/html", length: int | None = -1) -> None:

@@ -6,11 +6,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from itertools import count
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from findingaid.errors import ConfigError, ReadError, SourceError
 from findingaid.sources.loaders import Loader
 from tests.conftest import Cli
 from tests.paths import ROOT
+from tests.support.web import on_loopback
 
 INSTALLED = ROOT / "build" / "loaders"
 
@@ -76,14 +75,11 @@ def texts(source: Loader) -> dict[str, object]:
 def test_rows_and_a_page_by_langchain(tmp_path: Path) -> None:
     (tmp_path / "team.csv").write_text("name,role\nAda,keeper\nBert,reader\n")
     (tmp_path / "page.html").write_text("<html><title>Ferries</title><body><p>They leave at nine.</p></body></html>")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
-        Thread(target=web.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{web.server_address[1]}/page.html"
+    with on_loopback(SimpleHTTPRequestHandler, directory=str(tmp_path)) as site:
+        address = f"{site}/page.html"
         page = Loader("langchain_community.document_loaders:WebBaseLoader", {"web_path": address})
         found = texts(page)
         title = page.read(address).metadata["title"]
-        web.shutdown()
     rows = Loader("langchain_community.document_loaders:CSVLoader", {"file_path": str(tmp_path / "team.csv")})
 
     assert {i: str(text).strip() for i, text in found.items()} == {address: "FerriesThey leave at nine."}

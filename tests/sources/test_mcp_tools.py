@@ -9,10 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from findingaid.sources.json_schema import MAX_PARAMETERS, parameter_lines
 from findingaid.sources.mcp_tools import Tools
 from tests.conftest import Cli
 from tests.paths import TESTS
+from tests.support.web import on_loopback
 
 SERVERS = TESTS / "servers"
 WORKSHOP = str(SERVERS / "workshop.py")
@@ -143,19 +143,13 @@ class Odd(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body.encode())
 
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
 
 def test_an_address_where_no_mcp_server_is_fails_by_what_is_there() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        here = f"http://127.0.0.1:{server.server_port}"
+    with on_loopback(Odd) as here:
         servers = {name: {"url": f"{here}/{name}"} for name in ("page", "json", "moved", "nothing")}
 
         with pytest.raises(SourceError) as caught:
             source(servers).discover()
-        server.shutdown()
 
     said = str(caught.value)
     assert "page: answered with the error: Unexpected content type: text/html" in said

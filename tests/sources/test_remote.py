@@ -16,9 +16,8 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import paramiko
@@ -47,6 +46,7 @@ from tests.support.documents import with_password, zipped
 from tests.support.location import DAGSTER_YAML, files_of_dagster, open_location
 from tests.support.places import PASSWORD, S3, USER, Folder, Git, Http, Memory, Place, Tar, Zip
 from tests.support.shares import Ftp, Sftp, Share, Smb, WebDav
+from tests.support.web import on_loopback
 
 KINDS = ("s3", "http", "zip", "tar", "git", "memory", "webdav", "sftp", "smb")
 
@@ -592,13 +592,8 @@ def s3_without_tokens(count: int, begins: bool) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with on_loopback(Handler) as address:
+        yield address
 
 
 def test_a_server_of_s3_that_sends_no_tokens_is_listed_whole_or_refused(bucket: Bucket) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from findingaid.sources.sites import Site, _is_page_of
 from findingaid.store import Store
 from tests.conftest import Cli
 from tests.support.documents import pdf
+from tests.support.web import on_loopback
 
 Answer = tuple[int, Mapping[str, str], bytes]
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -104,14 +104,8 @@ def serving() -> Iterator[Server]:
                     self.wfile.write(b"X-Wait: a little\r\n")
                     time.sleep(0.05)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
-        Thread(target=web.serve_forever, daemon=True).start()
-        made.address = f"http://127.0.0.1:{web.server_address[1]}"
+    with on_loopback(Handler) as made.address:
         yield made
-        web.shutdown()
 
 
 def artifact_ids(cli: Cli) -> set[str]:

@@ -7,19 +7,19 @@ import re
 import shutil
 import subprocess
 import tarfile
-import threading
 import zipfile
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Mapping
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import fsspec
 
 from tests.support.buckets import Bucket
+from tests.support.web import on_loopback
 
 OLD = 1_600_000_000
 USER, PASSWORD = "ada", "pa55-of-the-test"
@@ -209,13 +209,8 @@ class Http(Folder):
             def guess_type(self, path: Any) -> str:
                 return place.media_type or super().guess_type(path)
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(self.folder)))
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-        self.host = f"127.0.0.1:{self.server.server_address[1]}"
+        self.server = ExitStack()
+        self.host = self.server.enter_context(on_loopback(Handler, directory=str(self.folder))).removeprefix("http://")
         self.root = f"http://{USER}:{PASSWORD}@{self.host}/"
 
     def lose(self) -> None:
@@ -226,8 +221,3 @@ class Http(Folder):
         read = sorted(path for command, path in self.asked if command == "GET" and not path.endswith("/"))
         self.asked.clear()
         return read
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
