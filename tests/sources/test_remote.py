@@ -908,7 +908,7 @@ def test_no_credential_is_in_any_output(cli: Cli, http: Http, monkeypatch: pytes
     outputs += [repr(x) for x in (config, config.settings, config.settings.model_dump(), config.corpora, vars(config))]
     http.failing = re.compile("a.md")
     outputs += [cli.run("index", "--force").output]
-    http.close()
+    http.server.close()
     outputs += [cli.run("index").output]
     monkeypatch.setenv("FINDINGAID__CORPORA__DOCS__SOURCE__STORAGE_OPTIONS__AUTH", "envir0nment: [of the test")
     outputs += [cli.run("index").output, repr(load(cli.config).settings)]
