@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from findingaid.claims.eligible import Eligible
 from findingaid.errors import NotFoundError, QueryError, TornError, brief
 from findingaid.model import Fresh, Note
-from findingaid.query.search.hits import own_text, span_of
+from findingaid.query.search.hits import RecordView, build_record
 from findingaid.store import Ledger, Publisher, SkippedArtifacts, Store
 from findingaid.store.histories import published_history
 from findingaid.store.sql import any_of, equals, of_artifacts, one_of
@@ -29,19 +28,6 @@ VIEW_COLUMNS = (
 
 SHORT_VERSION = 8
 """Characters of a version that printed places and messages show."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordView:
-    """Published record; `producer_id` names the producer of a generated text."""
-
-    record_id: str
-    surface_kind: str
-    surface_index: int
-    text: str
-    span: tuple[int, int] | None
-    metadata: Mapping[str, Any]
-    producer_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +98,7 @@ def read_artifact(
         title=first["title"],
         artifact_version=first["artifact_version"],
         embedder_id=first["embedder_id"],
-        records=[_build_record(row) for row in _visible_rows(rows, eligible)],
+        records=[build_record(row) for row in _visible_rows(rows, eligible)],
         notes=Ledger(reader.store).notes(first["corpus"], first["artifact_id"]),
     )
 
@@ -185,15 +171,3 @@ def _refuse_torn(store: Store, version: int, rows: Sequence[Mapping[str, Any]]) 
         torn = version == Publisher(store).newest()
     if torn:
         raise TornError(f"{corpus}/{artifact_id}: some of its records are lost: run `findingaid index`")
-
-
-def _build_record(row: Mapping[str, Any]) -> RecordView:
-    return RecordView(
-        row["record_id"],
-        row["surface_kind"],
-        row["surface_index"],
-        own_text(row),
-        span_of(row),
-        json.loads(row["metadata"]),
-        row["producer_id"],
-    )

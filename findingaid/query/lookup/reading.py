@@ -9,8 +9,9 @@ from typing import Any
 from findingaid.corpus import Corpus
 from findingaid.errors import QueryError
 from findingaid.model import Fresh
-from findingaid.query.lookup.artifact import ArtifactView, RecordView, read_artifact
+from findingaid.query.lookup.artifact import ArtifactView, read_artifact
 from findingaid.query.lookup.disclosure import Disclosure, disclose_artifact
+from findingaid.query.search.hits import RecordView
 from findingaid.query.search.reader import Reader
 from findingaid.text.cleaning import MARKDOWN
 from findingaid.text.headings import headings_in

@@ -6,7 +6,6 @@ chunks are stitched by their spans. Text between two chunks that is in neither c
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from findingaid.corpus import Corpus
 from findingaid.errors import DecomposeError, QueryError
 from findingaid.model import CLAIM, SUMMARY, Artifact, Hit, Part, Raw
-from findingaid.query.search.hits import Hits, own_text, span_of
+from findingaid.query.search.hits import Hits, RecordView, build_record
 from findingaid.query.search.reader import Key
 from findingaid.store.sql import both, one_of
 from findingaid.store.tables import LOOKUP
@@ -34,7 +33,7 @@ TextSpan = tuple[int, int]
 
 EXPANSION_COLUMNS = (
     "record_id", "corpus", "artifact_id", "surface_kind", "surface_index", "text", "shown", "span_start",
-    "span_end", "metadata", "artifact_version",
+    "span_end", "metadata", "artifact_version", "producer_id",
 )  # fmt: skip
 
 
@@ -49,18 +48,6 @@ def parse_extent(value: Any) -> Extent:
     raise QueryError(f"expand: expected a number of neighbours, section or artifact, got {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactRecord:
-    """Record of an artifact."""
-
-    record_id: str
-    kind: str
-    index: int
-    text: str
-    span: TextSpan | None
-    metadata: Mapping[str, Any]
-
-
 @dataclass(frozen=True)
 class IndexedArtifact:
     """Artifact: its records in plan order, and the payload that they were cut from.
@@ -69,7 +56,7 @@ class IndexedArtifact:
     synthesizer would see. For a structured payload it is set only if the extent is "artifact".
     """
 
-    pieces: Sequence[ArtifactRecord]
+    pieces: Sequence[RecordView]
     raw: Raw | None = None
     text: str | None = None
 
@@ -93,17 +80,17 @@ class ExpansionStep:
             lambda: reader.artifacts(ids, within),
         )
         rows, artifacts = found
-        pieces: dict[Key, list[ArtifactRecord]] = defaultdict(list)
+        pieces: dict[Key, list[RecordView]] = defaultdict(list)
         versions: dict[Key, str] = {}
         for row in rows:
             key = (row["corpus"], row["artifact_id"])
-            pieces[key].append(_build_record(row))
+            pieces[key].append(build_record(row))
             versions[key] = row["artifact_version"]
         # The records were not cut from an artifact of another version than theirs.
         current = {key: artifact for key, (artifact, version) in artifacts.items() if versions.get(key) == version}
         return {
             key: IndexedArtifact(
-                sorted(of, key=lambda piece: piece.index),
+                sorted(of, key=lambda piece: piece.surface_index),
                 current[key].raw if key in current else None,
                 self._text(key, current.get(key)),
             )
@@ -146,7 +133,7 @@ class _Run:
     """Range of pieces, `first` to `last` in `row`, that replaces the hit of this rank. `of` identifies the row."""
 
     of: tuple[str, ...]
-    row: Sequence[ArtifactRecord]
+    row: Sequence[RecordView]
     first: int
     last: int
     rank: int
@@ -159,16 +146,17 @@ class _Run:
 def _find_run(hit: Hit, rank: int, extent: Extent, artifacts: Mapping[Key, IndexedArtifact]) -> _Run:
     pieces = artifacts[hit.corpus, hit.artifact_id].pieces
     if extent == "artifact":
-        pieces = [piece for piece in pieces if piece.kind not in {CLAIM, SUMMARY}] or pieces  # they repeat the text
+        # Claims and summaries repeat the text.
+        pieces = [piece for piece in pieces if piece.surface_kind not in {CLAIM, SUMMARY}] or pieces
         return _Run((hit.corpus, hit.artifact_id), pieces, 0, len(pieces) - 1, rank)
-    row = [piece for piece in pieces if piece.kind == hit.surface_kind]
+    row = [piece for piece in pieces if piece.surface_kind == hit.surface_kind]
     place = next(i for i, piece in enumerate(row) if piece.record_id == hit.record_id)
     first, last = (place - extent, place + extent) if isinstance(extent, int) else _section(row, place)
     of = (hit.corpus, hit.artifact_id, hit.surface_kind)
     return _Run(of, row, max(0, first), min(len(row) - 1, last), rank)
 
 
-def _section(row: Sequence[ArtifactRecord], place: int) -> tuple[int, int]:
+def _section(row: Sequence[RecordView], place: int) -> tuple[int, int]:
     """Return the range of pieces around one with the same turn and headings, else on the same pages.
 
     Without headings, turns and pages the range is the piece itself.
@@ -188,13 +176,13 @@ def _section(row: Sequence[ArtifactRecord], place: int) -> tuple[int, int]:
     return first, last
 
 
-def _heading_key(piece: ArtifactRecord) -> tuple[Any, tuple[str, ...]]:
+def _heading_key(piece: RecordView) -> tuple[Any, tuple[str, ...]]:
     """Return the turn of a session and the path of headings; a piece usually has only one of the two."""
     headings = piece.metadata.get("headings")
     return piece.metadata.get("turn"), tuple(map(str, headings)) if isinstance(headings, list) else ()
 
 
-def _pages(piece: ArtifactRecord) -> TextSpan | None:
+def _pages(piece: RecordView) -> TextSpan | None:
     page, pages = piece.metadata.get("page"), piece.metadata.get("pages")
     if isinstance(pages, list) and len(pages) == 2:
         return pages[0], pages[1]
@@ -204,17 +192,17 @@ def _pages(piece: ArtifactRecord) -> TextSpan | None:
 def _expand_hit(hit: Hit, run: _Run, extent: Extent, artifacts: Mapping[Key, IndexedArtifact]) -> Hit:
     artifact = artifacts[hit.corpus, hit.artifact_id]
     pieces = run.row[run.first : run.last + 1]
-    parts = tuple(Part(piece.record_id, piece.kind, piece.index, piece.span) for piece in pieces)
+    parts = tuple(Part(piece.record_id, piece.surface_kind, piece.surface_index, piece.span) for piece in pieces)
     if extent == "artifact":
         if artifact.text is not None:
             own = artifact.raw == artifact.text or (hit.span and artifact.text[slice(*hit.span)] == hit.text)
             return replace(hit, text=artifact.text, span=(0, len(artifact.text)) if own else None, parts=parts)
-        pieces = [piece for piece in pieces if piece.kind == hit.surface_kind] or pieces
+        pieces = [piece for piece in pieces if piece.surface_kind == hit.surface_kind] or pieces
     text, span = join_records(pieces, artifact.raw)
     return replace(hit, text=text, span=span, parts=parts)
 
 
-def join_records(pieces: Sequence[ArtifactRecord], raw: Raw | None) -> tuple[str, TextSpan | None]:
+def join_records(pieces: Sequence[RecordView], raw: Raw | None) -> tuple[str, TextSpan | None]:
     """Return the text from the first to the last of some pieces, and its span in the artifact's text.
 
     The span is None if the pieces are not of one text.
@@ -242,13 +230,13 @@ class _Block:
     last_start: int
 
     @classmethod
-    def of(cls, piece: ArtifactRecord, texts: Sequence[str]) -> _Block:
+    def of(cls, piece: RecordView, texts: Sequence[str]) -> _Block:
         if piece.span is None:
             return cls(piece.text, None, (), 0)
         within = [text for text in texts if text[slice(*piece.span)] == piece.text]
         return cls(piece.text, piece.span, within, piece.span[0])
 
-    def with_(self, piece: ArtifactRecord) -> _Block | None:
+    def with_(self, piece: RecordView) -> _Block | None:
         """Return the block joined with a piece, or None if they are not known to be of one text."""
         if self.span is None or piece.span is None or piece.span[0] <= self.last_start:
             return None
@@ -284,14 +272,3 @@ def _records(records: LanceDataset, ids: Sequence[str], within: str) -> list[dic
     slices = (ids[start : start + LOOKUP] for start in range(0, len(ids), LOOKUP))
     asked = (f"{one_of('artifact_id', some)} AND {within}" for some in slices)
     return [row for each in asked for row in records.to_table(columns=list(EXPANSION_COLUMNS), filter=each).to_pylist()]
-
-
-def _build_record(row: Mapping[str, Any]) -> ArtifactRecord:
-    return ArtifactRecord(
-        record_id=row["record_id"],
-        kind=row["surface_kind"],
-        index=row["surface_index"],
-        text=own_text(row),
-        span=span_of(row),
-        metadata=json.loads(row["metadata"]),
-    )

@@ -80,6 +80,19 @@ class Hits(list[Hit]):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordView:
+    """Published record; `producer_id` names the producer of a generated text."""
+
+    record_id: str
+    surface_kind: str
+    surface_index: int
+    text: str
+    span: tuple[int, int] | None
+    metadata: Mapping[str, Any]
+    producer_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class HitGroup:
     """Best hit of an artifact and its other hits, best first; or a summary node and the claims that it summarizes."""
 
@@ -146,6 +159,19 @@ def own_text(row: Mapping[str, Any]) -> str:
 def span_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the span of a record, or of the evidence for an edge, in its artifact's text; None if it has no span."""
     return None if row["span_start"] is None else (row["span_start"], row["span_end"])
+
+
+def build_record(row: Mapping[str, Any]) -> RecordView:
+    """Return a record, from the columns that have its fields."""
+    return RecordView(
+        row["record_id"],
+        row["surface_kind"],
+        row["surface_index"],
+        own_text(row),
+        span_of(row),
+        json.loads(row["metadata"]),
+        row["producer_id"],
+    )
 
 
 def build_hit(candidate: Candidate, row: Mapping[str, Any], explained: bool, weak: bool = False) -> Hit:

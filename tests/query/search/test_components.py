@@ -20,7 +20,8 @@ from findingaid.config.loading import load
 from findingaid.embedding.hashing import HashEmbedder
 from findingaid.model import Raw
 from findingaid.protocols import Reranker, Rewriter, Selection, Selector
-from findingaid.query.search.expand import ArtifactRecord, IndexedArtifact, expand, join_records, parse_extent
+from findingaid.query.search.expand import IndexedArtifact, expand, join_records, parse_extent
+from findingaid.query.search.hits import RecordView
 from findingaid.query.search.rerank import CrossEncoderReranker, EndpointReranker, RerankStep
 from findingaid.query.search.rewrite import OpenAIRewriter, rewrite_query
 from findingaid.query.search.select import Conservative, Gap, OpenAISelector, Threshold, select
@@ -134,7 +135,7 @@ def test_sections_side_by_side_stay_two_and_hits_of_one_become_one(aid: FindingA
 
 def test_pages_are_sections_and_a_text_without_either_stays_as_it_is() -> None:
     def pieces(*pages: dict[str, Any]) -> IndexedArtifact:
-        made = [ArtifactRecord(f"r{n}", "chunk", n, f"{n}", (n, n + 1), page) for n, page in enumerate(pages)]
+        made = [RecordView(f"r{n}", "chunk", n, f"{n}", (n, n + 1), page, "") for n, page in enumerate(pages)]
         return IndexedArtifact(made, "0123456789"[: len(pages)])
 
     paged = pieces({"page": 1}, {"page": 1, "pages": [1, 2]}, {"page": 2}, {"page": 3}, {"page": 2})
@@ -245,8 +246,8 @@ def test_expanded_text_is_a_slice_of_the_artifact(
     text: str, size: int, overlap: int, extent: Any, chance: Any, markdown: bool
 ) -> None:
     surfaces = Chunked(chunk_size=size, overlap=overlap).cut(text, "text/markdown" if markdown else "")
-    pieces = [ArtifactRecord(f"r{n}", "chunk", n, s.text, s.span, s.metadata) for n, s in enumerate(surfaces)]
-    hits = [Hit(p.record_id, "a", "docs", "chunk", p.index, 1.0, p.text, p.span, p.metadata) for p in pieces]
+    pieces = [RecordView(f"r{n}", "chunk", n, s.text, s.span, s.metadata, "") for n, s in enumerate(surfaces)]
+    hits = [Hit(p.record_id, "a", "docs", "chunk", p.surface_index, 1.0, p.text, p.span, p.metadata) for p in pieces]
     chance.shuffle(hits)
     hits = hits[: chance.randint(0, len(hits))]
 
