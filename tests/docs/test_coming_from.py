@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from findingaid import AnchoredSummary, Answer, FindingAid, with_synopsis
-from findingaid.errors import ConfigError
+from findingaid.errors import ConfigError, NotFoundError
 from findingaid.model import Surface, SurfacePlan
 from findingaid.query.search.routing import ROUTES
 from findingaid.strategies import STRATEGIES, Chunked, Package, WholeText
@@ -57,6 +57,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
         "test_what_is_in_no_corpus_can_be_asked_for_by_what_refers_to_it",
     ),
     "`records_for_artifact`": (
+        "test_the_records_of_an_artifact_come_in_plan_order",
         "test_a_synopsis_stands_first_stamped_with_who_wrote_it",
         "test_a_torn_artifact_is_told_from_an_unknown_one",
     ),
@@ -190,6 +191,17 @@ def test_a_strategy_has_the_id_and_the_metadata_and_chunks_have_their_spans(
     assert (hit.text, hit.surface_kind) == ("two", "line")
     (chunk,) = Chunked().decompose("b", "A chunk.", {}).surfaces
     assert chunk.span == (0, len("A chunk."))
+
+
+def test_the_records_of_an_artifact_come_in_plan_order(aid: FindingAid) -> None:
+    aid.index()
+
+    records = aid.show("ledger.md").records
+
+    assert [record.surface_index for record in records] == list(range(len(records)))
+    assert [record.surface_kind for record in records] == ["synopsis", "chunk", "chunk"]
+    with pytest.raises(NotFoundError):
+        aid.show("nothing.md")
 
 
 def test_chunked_and_whole_text_have_irs_parameters() -> None:
