@@ -110,7 +110,10 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
         "test_where_nothing_was_before_sentences_stand_in_marked_as_such",
     ),
     "called in each turn": ("test_a_session_that_grew_by_three_turns_sends_three_turns_and_the_summary",),
-    "the compiler re-anchors": ("test_a_digest_goes_on_from_pack_to_pack_with_the_new_pieces_alone",),
+    "the compiler re-anchors": (
+        "test_a_digest_goes_on_from_pack_to_pack_with_the_new_pieces_alone",
+        "test_a_summarizer_is_not_called_without_new_pieces",
+    ),
     "the compiler assembles": (
         "test_everything_found_is_in_or_dropped_with_a_reason",
         "test_a_session_that_is_named_comes_with_its_anchored_summary",
