@@ -34,7 +34,7 @@ That is enough to keep a split sentence whole in one of the chunks.
 TOKEN_CHARACTERS = 16
 """Characters per token above which a text is too long for a chunk without counting its tokens."""
 
-OPENING = re.compile(r"(?:[ \t]*(?:(?:#{1,6}[ \t]|`{3,}|~{3,})[^\r\n]*)?(?:\r?\n|\r|\Z))++")
+OPENING = re.compile(r"(?>(?:[ \t]*(?:(?:#{1,6}[ \t]|`{3,}|~{3,})[^\r\n]*)?(?:\r?\n|\r|\Z))+)")
 """Headings of Markdown, and lines that begin or end a block of code, alone."""
 
 Size = Annotated[int, Gt(0)] | None

@@ -102,7 +102,7 @@ class Signed(NamedTuple):
                 yield match
 
 
-COMPOUND = Signed(re.compile(rf"[{HYPHENS}](?<=\w.)(?=\w)"), re.compile(rf"\b\w++(?:[{HYPHENS}]\w++)++"))
+COMPOUND = Signed(re.compile(rf"[{HYPHENS}](?<=\w.)(?=\w)"), re.compile(rf"\b\w++(?>(?:[{HYPHENS}]\w++)+)"))
 """Word with hyphens, such as e-mail or TX-4021-B."""
 
 ABBREVIATION = Signed(
@@ -113,7 +113,7 @@ ABBREVIATION = Signed(
 GROUPS = rf"[{HYPHENS}{DASHES} .,/'’()]"  # noqa: RUF001
 NUMBER = Signed(
     re.compile(rf"{GROUPS}(?<=\d.)(?={GROUPS}{{0,2}}\d)"),
-    re.compile(rf"(?<!\w)\d++(?:{GROUPS}{{1,3}}\d++)++(?:[{HYPHENS} ]?[Xx])?(?!\w)"),
+    re.compile(rf"(?<!\w)\d++(?>(?:{GROUPS}{{1,3}}\d++)+)(?:[{HYPHENS} ]?[Xx])?(?!\w)"),
 )
 """Digits in groups: an amount, a phone number, an ISBN."""
 
@@ -139,12 +139,12 @@ DIGITS = range(7, 21)
 
 SIGN = r"[-.,/@:+~#=&%\\]"
 SIGNS = rf"{SIGN}{{1,3}}"
-VERBATIM = re.compile(rf"\b\w++(?:{SIGNS}\w++)++|\b[^\W_]++(?:_++[^\W_]++)++")
+VERBATIM = re.compile(rf"\b\w++(?>(?:{SIGNS}\w++)+)|\b[^\W_]++(?>(?:_++[^\W_]++)+)")
 """Words that only signs separate: a version, an address, a part number."""
 
 ADDRESS = Signed(
     re.compile(rf"{SIGN}(?<=\w.)(?={SIGN}{{0,2}}+\w++{SIGNS}\w)"),
-    re.compile(rf"\b\w++(?:{SIGNS}\w++){{2,}}+"),
+    re.compile(rf"\b\w++(?>(?:{SIGNS}\w++){{2,}})"),
 )
 """Words with several signs between, which are the same with the same signs only: a.b@c is not a@b.c."""
 

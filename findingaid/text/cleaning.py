@@ -103,7 +103,7 @@ NAMES = re.compile(r"\|([^|\n]+)\|")
 QUOTING = frozenset(
     {"application/geo+json", "application/json", "application/jsonl", "application/toml", "application/yaml"}
 )
-QUOTED = re.compile(r'"(?:[^"\\\n]++|\\.)*+"')
+QUOTED = re.compile(r'"(?>(?:[^"\\\n]++|\\.)*)"')
 ESCAPED_BLANK = re.compile(r"\\(?:[^fnrt]|([fnrt]))", re.DOTALL)
 """Media types with strings in double quotes, such a string, and an escape in it: of a line end or a tab, or another."""
 

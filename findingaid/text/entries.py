@@ -69,7 +69,7 @@ BOLD = re.compile(r"(\*\*|__)(.+)\1")
 LINE = re.compile(r"[^\r\n]+")
 WHOLE_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
-QUOTED = re.compile(r"""(?:\A|(?<=[\n\r,;|\t]))"(?:[^"]++|"")*+("?)""")
+QUOTED = re.compile(r"""(?:\A|(?<=[\n\r,;|\t]))"(?>(?:[^"]++|"")*)("?)""")
 """Cell in quotes, with its end or up to the end of the text. A quote within another cell, as for inches, is none."""
 
 LONGEST_TABLE = 100_000

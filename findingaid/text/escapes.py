@@ -44,9 +44,9 @@ LATEX_LETTERS |= {name.lower(): letter.lower() for name, letter in LATEX_LETTERS
 LATEX = re.compile(
     r"""
     \\\\ | \\\$
-    | \$[^$]*+\$ | \\\((?:[^\\]|\\[^()])*+\\\) | \\\[(?:[^\\]|\\[^\[\]])*+\\\]
+    | \$[^$]*+\$ | \\\((?>(?:[^\\]|\\[^()])*)\\\) | \\\[(?>(?:[^\\]|\\[^\[\]])*)\\\]
     | \\begin\{(?P<math>(?:align|displaymath|eqnarray|equation|gather|math|multline)\*?)\}
-      (?:[^\\]|\\(?!(?:begin|end)\{(?P=math)\}).)*+\\end
+      (?>(?:[^\\]|\\(?!(?:begin|end)\{(?P=math)\}).)*)\\end
     | (?P<open>\{)?\\(?:
         (?:(?P<sign>["'`^~=.])|(?P<command>[uvHckr])(?:[ \t]+|(?=\{)))
         (?:\{[ \t]*\\?(?P<braced>[A-Za-z])[ \t]*\}|\\?(?P<bare>[A-Za-z])(?:(?<=\\[ij])(?![A-Za-z])(?:\{\}|[ \t]+)?)?)

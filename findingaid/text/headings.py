@@ -43,7 +43,7 @@ ORG_UNSHOWN = re.compile(r"\A(?:(?:TODO|DONE)\b\s*)?(?:\[#\w\])?|\s:[\w@#%:]+:\Z
 def _in_braces(depth: int) -> str:
     """Return the pattern of words of one paragraph, with groups in braces down to a depth."""
     sign = r"[^{}\n]|\n(?![ \t]*\n)"
-    return f"(?:{sign}|\\{{{_in_braces(depth - 1)}\\}})*+" if depth else f"(?:{sign})*+"
+    return f"(?>(?:{sign}|\\{{{_in_braces(depth - 1)}\\}})*)" if depth else f"(?>(?:{sign})*)"
 
 
 LATEX_LEVELS = ("title", "part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from findingaid.text.file_metadata import file_metadata
 from findingaid.text.splitting import GROWTH, WINDOW, Splitter, chunk_indices
+from tests.paths import ROOT
 
 SHAPES = r"""
 import sys
@@ -67,6 +69,17 @@ for pattern in {each for each in named if isinstance(each, re.Pattern) and isins
 
 def test_no_pattern_takes_twice_the_time_for_each_character_more() -> None:
     subprocess.run([sys.executable, "-c", EVERY], check=True, timeout=60)
+
+
+POSSESSIVE_GROUP = re.compile(r"(?<!\\)\)(?:[*+?]|\{\{?\d+(?:,\d*)?\}?\})\+")
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.3 matches a part of the last repetition then: 1,2,34 as 1,2,3. Write (?>(?:…)+) instead."""
+    product = [path for folder in ("findingaid", "assets", "pipelines") for path in (ROOT / folder).rglob("*.py")]
+
+    assert [path.name for path in product if POSSESSIVE_GROUP.search(path.read_text())] == []
+    assert all(POSSESSIVE_GROUP.search(pattern) for pattern in (r"\d(?:,\d)++", r"(?:ab){{2,}}+"))
 
 
 BREAKS = "from findingaid.sources.converters.web import page_tree; page_tree('<p>' + 'a<br>' * 60_000)"
