@@ -59,6 +59,9 @@ LABELLED = re.compile(r"[^\W\d][^:.!?]{0,60}: \S.*")
 ASKS = re.compile(r"(?:^|(?<=; ))[^;]*[?？؟](?:; |$)")  # noqa: RUF001  # in any script
 """Part of an entry that is a question."""
 
+ANSWER = re.compile(r"(?:^|.*\W)(?:a|answer|antwort|lösung|reply|response|result|solution|value)", re.IGNORECASE)
+"""Name of an answer, in which a number says something. Other numbers before a question are ids and dates."""
+
 UNKNOWN = re.compile(r"[\W_]*(?:(?:n/?a|nil|none|null|tbd|todo|unknown)\b)?[\W_]*", re.IGNORECASE)
 """Value that says nothing."""
 
@@ -96,13 +99,15 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
 
 def only_asks(words: str) -> bool:
     """Return whether an entry is a question without an answer: beside it are empty values, and numbers before it."""
-    before, *after = (part.split("; ") for part in ASKS.split(words))
-    values = [value for value in map(_value, before) if LETTERS.search(value)] + [*map(_value, chain(*after))]
+    before, *after = (map(_named, part.split("; ")) for part in ASKS.split(words))
+    values = [value for name, value in before if LETTERS.search(value) or ANSWER.fullmatch(name)]
+    values += [value for _, value in chain(*after)]
     return bool(after) and all(UNKNOWN.fullmatch(value) for value in values)
 
 
-def _value(part: str) -> str:
-    return part.rpartition(":")[2]
+def _named(part: str) -> tuple[str, str]:
+    name, _, value = part.rpartition(":")
+    return name, value
 
 
 def _settings(text: str) -> Iterator[Entry]:

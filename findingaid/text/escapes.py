@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from unicodedata import category, normalize
 
@@ -63,8 +63,8 @@ def without_escapes(text: str, media_type: str) -> str:
 
     One that its format has to escape stays, and so does all of a format that has no such signs.
     """
-    sign, read = READERS.get(media_type, ("", str))
-    return read(text) if sign and sign in text else text
+    signs, read = READERS.get(media_type, ((), str))
+    return read(text) if any(sign in text for sign in signs) else text
 
 
 def _of_json(text: str) -> str:
@@ -132,13 +132,13 @@ def _of_latex_command(found: re.Match[str]) -> str:
     return found[0]
 
 
-READERS: Mapping[str, tuple[str, Callable[[str], str]]] = {
-    **dict.fromkeys(("application/geo+json", "application/json", "application/jsonl"), (r"\u", _of_json)),
-    "text/x-java-properties": (r"\u", _of_json),
-    "application/yaml": ("\\", _of_yaml),
+READERS: Mapping[str, tuple[Sequence[str], Callable[[str], str]]] = {
+    **dict.fromkeys(("application/geo+json", "application/json", "application/jsonl"), ((r"\u",), _of_json)),
+    "text/x-java-properties": ((r"\u",), _of_json),
+    "application/yaml": ((r"\x", r"\u", r"\U"), _of_yaml),
     **dict.fromkeys(
-        ("image/svg+xml", "text/x-asciidoc", "text/x-textile", "text/x-wiki", "text/xml"), ("&", _of_markup)
+        ("image/svg+xml", "text/x-asciidoc", "text/x-textile", "text/x-wiki", "text/xml"), (("&",), _of_markup)
     ),
-    **dict.fromkeys(("application/x-bibtex", "application/x-tex"), ("\\", _of_latex)),
+    **dict.fromkeys(("application/x-bibtex", "application/x-tex"), (("\\",), _of_latex)),
 }
-"""Media type -> what stands in each of its escapes, and how they are read."""
+"""Media type -> the beginnings of its escapes, of which a text without escapes has none, and their reader."""

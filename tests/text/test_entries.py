@@ -155,6 +155,9 @@ def test_spans_of_any_text_are_within_it_and_do_not_overlap(text: str, media_typ
         ("[ ] Who feeds the cat？", True),  # noqa: RUF001  # in any script
         ("id: 3; question: How deep is it?; answer: 42", False),
         ("question: When does it open?; answer: 12:30", False),
+        ("answer: 42; question: How many are there?", False),
+        ("faq: answer: 9-17; question: How long is it open?", False),
+        ("date: 2026-03-01; question: When does it open?", True),
         ("answer: Nobody; question: Who feeds the cat?", False),
         ("place: Ulm; answer: ", False),
     ],
