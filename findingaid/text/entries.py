@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
+from statistics import mode
 
 from orjson import loads
 
@@ -22,9 +23,16 @@ DELIMITED = {"text/csv": ",;|", "text/tab-separated-values": "\t"}
 """Delimiters that tables of these media types may have."""
 
 SETTINGS = frozenset(
-    {"application/json", "application/toml", "application/yaml", "text/plain", "text/x-java-properties"}
+    {
+        "application/json",
+        "application/jsonl",
+        "application/toml",
+        "application/yaml",
+        "text/plain",
+        "text/x-java-properties",
+    }
 )
-"""Media types whose lines may have a name and a value."""
+"""Media types whose lines may have a name and a value, or be objects of JSON."""
 
 NAMED = re.compile(
     r"""
@@ -74,6 +82,9 @@ WHOLE_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
 QUOTED = re.compile(r"""(?:\A|(?<=[\n\r,;|\t]))"(?>(?:[^"]++|"")*)("?)""")
 """Cell in quotes, with its end or up to the end of the text. A quote within another cell, as for inches, is none."""
+
+FIRST_ROWS = 20
+"""Rows of a table of which one names its columns."""
 
 LONGEST_TABLE = 100_000
 """Characters above a part of a table in which its first row is looked for."""
@@ -166,17 +177,32 @@ def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:
     """Yield the rows of a table. They have the names of its columns if it is certain which cell is in which."""
     if any(not cell[1] for cell in QUOTED.finditer(before)):
         return  # the part begins within a cell
-    columns = {each: next(_records(before or text, each), ([], None))[0] for each in delimiters}
+    heads = {each: _head(before + text, each) for each in delimiters}
     rows = {each: list(_records(text, each)) for each in delimiters}
-    widths = {each: len(columns[each]) for each in delimiters}
+    widths = {each: len(columns) for each, (columns, _) in heads.items()}
     fits = {each: (sum(len(row) == widths[each] > 1 for row, _ in rows[each]), widths[each]) for each in delimiters}
     delimiter = max(delimiters, key=lambda each: fits[each])
     sure = list(fits.values()).count(fits[delimiter]) == 1 or all(each == rows[delimiter] for each in rows.values())
-    names = columns[delimiter] if sure else []
+    columns, end = heads[delimiter]
     for cells, span in rows[delimiter]:
-        if cells != columns[delimiter]:
-            shown = cells if sure else [text[slice(*span)]]
-            yield _statement(names if len(names) == len(cells) else [], shown), span
+        if cells != columns:
+            named = sure and len(columns) == len(cells) and len(before) + span[0] > end
+            yield _statement(columns if named else [], cells if sure else [text[slice(*span)]]), span
+
+
+def _head(text: str, delimiter: str) -> tuple[Sequence[str], int]:
+    """Return the row with the names of the columns, and its end; no names if it is not certain which row has them.
+
+    Exports, such as those of banks, may begin with lines that have few cells.
+    """
+    first = [*islice(_records(text, delimiter), FIRST_ROWS)]
+    width = mode(len(cells) for cells, _ in first) if first else 0
+    for i, (cells, (_, end)) in enumerate(first):
+        filled = len([cell for cell in cells if cell.strip()])
+        if 2 * filled > width or filled == width - 1:
+            certain = i == 0 or all(len(row) == width for row, _ in first[i:])
+            return (cells, end) if certain else ([], 0)
+    return [], 0
 
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[Sequence[str], Span]]:

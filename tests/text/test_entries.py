@@ -49,6 +49,7 @@ VALUES = {
             {'{"name": "Bo", "tags": ["a", 1], "mail": null}': "name: Bo; tags: a, 1", '{"name": "Al"}': "name: Al"},
         ),
         ('[{"a":1},{"a":2}]', "application/json", {'{"a":1}': "a: 1", '{"a":2}': "a: 2"}),
+        ('{"a":1}\n{"a":2}\n', "application/jsonl", {'{"a":1}': "a: 1", '{"a":2}': "a: 2"}),
         (
             '{\n  "beta": {\n    "disk": {"size": 4, "kind": "x"},\n    "a": [{"b" 1}]\n  }\n}',
             "application/json",
@@ -111,6 +112,11 @@ def test_a_value_has_the_names_of_what_it_is_in_also_in_a_later_part(
         ("a,b,c\n1,2\n1,2,3,4\n1,2,3\n", ["1; 2", "1; 2; 3; 4", "a: 1; b: 2; c: 3"]),
         ('a,b\n1,"2" x\n"3\n', []),
         ("product\nBoiler Y\n", ["product: Boiler Y"]),
+        ("Bill;;;\nIBAN;DE12;;\n\nday;to;for;sum\n1;A;b;2\n", ["Bill", "IBAN; DE12", "day: 1; to: A; for: b; sum: 2"]),
+        ("Bill of May\nday;to;sum\n1;A;2\n2;B;3\n", ["Bill of May", "day: 1; to: A; sum: 2", "day: 2; to: B; sum: 3"]),
+        (",sum\n1,2\n2,3\n", ["1; sum: 2", "2; sum: 3"]),  # with numbers of rows
+        ("name,note\nAnn,a,b\nBo,c,d\n", ["Ann; a; b", "Bo; c; d"]),
+        ("name,note\nAnn,a,b,c,d\nBo,c,d,e,f\nCy,g\n", ["Ann; a; b; c; d", "Bo; c; d; e; f", "name: Cy; note: g"]),
         ("product\nBoiler Y, new\nPump\n", ["Boiler Y, new", "Pump"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Months, years, weekdays and numbers that a question names, and whether a sentence names others instead.
+"""Months, years, weekdays and numbers that texts name, and whether a sentence names others than a question.
 
 "Version 1 was switched off" says nothing about version 2, and the row of June nothing about May, however alike they are
 to the question. The names are English and German.
@@ -91,6 +91,16 @@ def _days_of_months(text: str) -> Iterator[int]:
     for found in DAY_IN_DIGITS.finditer(text):
         day_of, month_of = (found["day"], found["month"]) if found["day"] else (found["dotted"], found["of"])
         yield MONTH_APART * int(month_of) + int(day_of)
+
+
+def named_day(name: str) -> str:
+    """Return the day that a title or the name of a file tells, in ISO 8601 format; "" unless it tells exactly one."""
+    told = name.replace("_", " ")
+    days, years = {*_days_of_months(told)}, {*_years(told)}
+    if len(days) != 1 or len(years) != 1:
+        return ""
+    month, day = divmod(days.pop(), MONTH_APART)
+    return f"{years.pop()}-{month:02}-{day:02}"
 
 
 def _weekdays(text: str) -> Iterator[int]:

@@ -17,7 +17,7 @@ from findingaid.embedding.validation import require_shape
 from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Artifact, Fresh, Hit
 from findingaid.query.answers.answer_types import asked_type, stated
-from findingaid.query.answers.other_names import names_another
+from findingaid.query.answers.other_names import named_day, names_another
 from findingaid.query.answers.relevance import OF_SENTENCE, Measured, estimate_relevance
 from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
@@ -61,7 +61,7 @@ class Quote:
 
     `artifact_version` is the version of the artifact of which text[span] is `quote`; `text` is the same sentence
     without markup. `place` is that in a document, such as a page. `relevance` is the estimated probability that it
-    answers the question. `date` is the day that the text gives as its own, in ISO 8601 format; "" if it gives none.
+    answers the question. `date` is the day that the text or its name gives as its own, in ISO 8601 format; "" if none.
     `headings` are those above it. `is_entry`: it is a row of a table or a named value, not a sentence.
     """
 
@@ -233,11 +233,18 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         hit.text[start - at : end - at],
         relevance,
         page_in_words(page) if (page := page_at(hit.metadata, hit.text, start - at)) else hit.place,
-        day[0] if (day := DAY.match(str(hit.metadata.get("date")))) else "",
+        _date(hit),
         lexical=lexical,
         headings=sentence.headings,
         is_entry=sentence.is_entry,
     )
+
+
+def _date(hit: Hit) -> str:
+    """Return the day of the date of a hit, or else that in its title or the name of its file."""
+    if day := DAY.match(str(hit.metadata.get("date"))):
+        return day[0]
+    return named_day(str(hit.metadata.get("title", ""))) or named_day(hit.artifact_id.rpartition("/")[2])
 
 
 def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:

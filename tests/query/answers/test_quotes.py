@@ -13,6 +13,7 @@ from findingaid.claims.extraction import ExtractiveClaims
 from findingaid.claims.model import Action, claim_id
 from findingaid.corpus import Claiming
 from findingaid.embedding.minilm import MiniLM
+from findingaid.query.answers.other_names import named_day
 from findingaid.query.answers.relevance import REFUSED
 from findingaid.sources.media_types import media_type_of
 from findingaid.store import Store
@@ -327,6 +328,30 @@ def test_of_two_dated_sources_the_newest_comes_first_and_the_dates_are_told(
     assert [(each.artifact_id, each.date) for each in answer.quotes] == [(newest, "2025-05-20"), (older, "2024-05-13")]
     assert answer.note == "the newest source, of 2025-05-20, comes first; an older one is of 2024-05-13"
     assert aid.answer("When was the boiler serviced?", depth=1).note == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2024-09-06 minutes.md", "2025-03-01 minutes.md"),
+        ("2024/minutes_2024-09-06.md", "2024/minutes_2025-03-01.md"),
+        ("Protokoll vom 6. September 2024.md", "Protokoll vom 1. März 2025.md"),
+        ("a/06.09.2024.md", "a/01.03.2025.md"),
+        ("Minutes of September 6, 2024.md", "Minutes, 1 March 2025.md"),
+    ],
+)
+def test_a_day_in_the_name_of_a_text_without_another_date_is_its_date(
+    dated: Callable[..., FindingAid], first: str, second: str
+) -> None:
+    aid = dated({first: ("", "The fee is 40 euros a year."), second: ("", "The fee is 48 euros a year from now on.")})
+
+    quotes = aid.answer("How much is the fee?").quotes
+    assert [(each.artifact_id, each.date) for each in quotes] == [(second, "2025-03-01"), (first, "2024-09-06")]
+
+
+@pytest.mark.parametrize("name", ["2024-09-06 to 2025-03-01", "fee 2025", "room 12 of 2025", "6 September", ""])
+def test_a_name_that_does_not_tell_one_day_has_none(name: str) -> None:
+    assert named_day(name) == ""
 
 
 PLAN = "The basic plan costs 5 euros a month."
