@@ -179,7 +179,8 @@ def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
         span = f" {printed_span(place.span, place.artifact_version)}" if place.span else ""
-        say_line(f"    {_named(claim.corpus, place)}{span}{fresh_words(place)}  “{snippet(place.quote)}”")
+        date = f", {place.date}" if place.date else ""
+        say_line(f"    {_named(claim.corpus, place)}{span}{date}{fresh_words(place)}  “{snippet(place.quote)}”")
 
 
 def _print_quote(number: int, quote: Quote) -> None:

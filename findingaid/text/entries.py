@@ -13,6 +13,7 @@ from contextlib import suppress
 from heapq import merge
 from itertools import chain, islice, takewhile
 from statistics import mode
+from typing import NamedTuple
 
 from orjson import loads
 
@@ -24,6 +25,7 @@ DELIMITED = {"text/csv": ",;|", "text/tab-separated-values": "\t"}
 
 SETTINGS = frozenset(
     {
+        "application/geo+json",
         "application/json",
         "application/jsonl",
         "application/toml",
@@ -91,8 +93,13 @@ LONGEST_TABLE = 100_000
 
 QUOTES = " \t\"'"
 
-Entry = tuple[str, Span]
-"""Words of an entry and its span in the text."""
+
+class Entry(NamedTuple):
+    """Words of an entry, its span in the text, and of a named value the names of its section, with which it begins."""
+
+    words: str
+    span: Span
+    within: str = ""
 
 
 def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
@@ -101,9 +108,9 @@ def entries(text: str, media_type: str, before: str = "") -> Iterator[Entry]:
         yield from _delimited(text, DELIMITED[media_type], before)
     elif media_type in SETTINGS:
         above = before[-LONGEST_TABLE:]
-        for words, (start, end) in _settings(above + text):
+        for words, (start, end), within in _settings(above + text):
             if start >= len(above):
-                yield words, (start - len(above), end - len(above))
+                yield Entry(words, (start - len(above), end - len(above)), within)
     else:
         yield from _markdown(text, before)
 
@@ -140,18 +147,19 @@ def _settings(text: str) -> Iterator[Entry]:
         elif found := NAMED.match(text, line.start()):
             value = found["value"].rstrip(" \t\r").removesuffix(",")
             named = f"{found['name'].strip(QUOTES)}: {value.strip(QUOTES)}"
-            yield _within(within) + named, (found.start(), found.start() + len(found[0].rstrip()))
+            span = found.start(), found.start() + len(found[0].rstrip())
+            yield Entry(_within(within) + named, span, _within(within))
             _begin_item(within, indented, named)
         elif parent := PARENT.fullmatch(words):
             within.append((indented, parent[1]))
         elif words == "{" and begun:  # within a list
             within.append((indented, ""))
         else:
-            yield from ((_within(within) + named, span) for named, span in _objects(line))
+            yield from (Entry(_within(within) + named, span) for named, span in _objects(line))
         begun = True
 
 
-def _objects(line: re.Match[str]) -> Iterator[Entry]:
+def _objects(line: re.Match[str]) -> Iterator[tuple[str, Span]]:
     """Yield the names and values of each object of JSON on a line that has no other within."""
     for found in OBJECT.finditer(line[0]):
         with suppress(ValueError):
@@ -187,7 +195,7 @@ def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:
     for cells, span in rows[delimiter]:
         if cells != columns:
             named = sure and len(columns) == len(cells) and len(before) + span[0] > end
-            yield _statement(columns if named else [], cells if sure else [text[slice(*span)]]), span
+            yield Entry(_statement(columns if named else [], cells if sure else [text[slice(*span)]]), span)
 
 
 def _head(text: str, delimiter: str) -> tuple[Sequence[str], int]:
@@ -231,8 +239,11 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[Sequence[str], Span]]:
 
 def _markdown(text: str, before: str) -> Iterator[Entry]:
     """Yield the tasks, and the rows of tables with the columns that the row above the rule names."""
-    tasks = ((task := found[1].rstrip(), (found.start(1), found.start(1) + len(task))) for found in TASK.finditer(text))
-    yield from merge(tasks, _rows(text, before), key=lambda entry: entry[1])
+    tasks = (
+        Entry(found[1].rstrip(), (found.start(1), found.start(1) + len(found[1].rstrip())))
+        for found in TASK.finditer(text)
+    )
+    yield from merge(tasks, _rows(text, before), key=lambda entry: entry.span)
 
 
 def _rows(text: str, before: str) -> Iterator[Entry]:
@@ -243,7 +254,7 @@ def _rows(text: str, before: str) -> Iterator[Entry]:
         named = len(lines) > 1 and RULE.fullmatch(lines[1])
         columns = _row(lines[0]) if named else ()
         for row in rows[max(0, 2 - len(above)) :] if named else rows:
-            yield _statement(columns, _row(row[0])), row.span()
+            yield Entry(_statement(columns, _row(row[0])), row.span())
 
 
 def _last_rows(before: str) -> list[str]:

@@ -88,7 +88,7 @@ Made = Callable[..., str]
 
 
 def statements(text: str) -> list[str]:
-    return [statement for statement, _ in entries(text, "text/markdown")]
+    return [statement for statement, *_ in entries(text, "text/markdown")]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from findingaid.text.entries import DELIMITED, SETTINGS, entries, only_asks
+from findingaid.text.entries import DELIMITED, SETTINGS, Entry, entries, only_asks
 
 TABLE = "# Bill\n\n| item | amount |\n| --- | ---: |\n| Pipe \\| cable | 3 EUR |\n| Tape |  |\n\n| alone | here |\n"
 ROWS = {
@@ -72,7 +72,7 @@ VALUES = {
 def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
     text: str, media_type: str, found: dict[str, str]
 ) -> None:
-    assert {text[slice(*span)]: words for words, span in entries(text, media_type)} == found
+    assert {text[slice(*span)]: words for words, span, _ in entries(text, media_type)} == found
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,16 @@ def test_entries_have_the_words_of_their_columns_and_open_at_their_lines(
             ["a: x: 1", "all: n: b", "all: n: b; x: 2", "all: n: c", "x: 3"],
         ),
         ("gate {\n  x = 1\n}\nx = 2\n", "text/plain", ["gate: x: 1", "x: 2"]),
+        ('{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n', "application/jsonl", ["a: 1; b: x", "a: 2; b: y"]),
         ("One wing\nWarden: Ada\n\nOther wing\nWarden: Bo\n", "text/plain", ["Warden: Ada", "Warden: Bo"]),
     ],
 )
 def test_a_value_has_the_names_of_what_it_is_in_also_in_a_later_part(
     text: str, media_type: str, found: list[str]
 ) -> None:
-    assert [words for words, _ in entries(text, media_type)] == found
+    assert [words for words, *_ in entries(text, media_type)] == found
     for at in (i + 1 for i, sign in enumerate(text) if sign == "\n"):
-        later = [words for words, _ in entries(text[at:], media_type, text[:at])]
+        later = [words for words, *_ in entries(text[at:], media_type, text[:at])]
         assert later == found[len(found) - len(later) :]
 
 
@@ -121,7 +122,7 @@ def test_a_value_has_the_names_of_what_it_is_in_also_in_a_later_part(
     ],
 )
 def test_a_cell_never_has_the_name_of_another_column(text: str, found: list[str]) -> None:
-    assert [words for words, _ in entries(text, "text/csv")] == found
+    assert [words for words, *_ in entries(text, "text/csv")] == found
 
 
 def test_a_part_that_begins_within_a_cell_states_nothing() -> None:
@@ -130,23 +131,23 @@ def test_a_part_that_begins_within_a_cell_states_nothing() -> None:
 
 @pytest.mark.parametrize("row", ['Pipe 5",3', '"Pipe, ""wide""",3', 'Pipe,"3"', 'Pipe 5","3"'])
 def test_a_part_behind_any_quotes_that_are_closed_has_its_columns(row: str) -> None:
-    assert list(entries("Bo,4\n", "text/csv", f"name,cost\n{row}\n")) == [("name: Bo; cost: 4", (0, 4))]
+    assert list(entries("Bo,4\n", "text/csv", f"name,cost\n{row}\n")) == [Entry("name: Bo; cost: 4", (0, 4))]
 
 
 def test_a_later_part_of_a_table_has_the_columns_of_the_whole() -> None:
-    assert list(entries("Bo,4\n", "text/csv", "name,cost\nAnn,3\n")) == [("name: Bo; cost: 4", (0, 4))]
+    assert list(entries("Bo,4\n", "text/csv", "name,cost\nAnn,3\n")) == [Entry("name: Bo; cost: 4", (0, 4))]
     above = "# Costs\n\n| name | cost |\n| --- | --- |\n| Ann | 3 |\n"
-    assert list(entries("| Bo | 4 |\n", "text/markdown", above)) == [("name: Bo; cost: 4", (0, 10))]
+    assert list(entries("| Bo | 4 |\n", "text/markdown", above)) == [Entry("name: Bo; cost: 4", (0, 10))]
     assert list(entries("| --- | --- |\n| Bo | 4 |\n", "text/markdown", "| name | cost |\n")) == [
-        ("name: Bo; cost: 4", (14, 24))
+        Entry("name: Bo; cost: 4", (14, 24))
     ]
-    assert list(entries("\n| Bo | 4 |\n", "text/markdown", above)) == [("Bo; 4", (1, 11))]
+    assert list(entries("\n| Bo | 4 |\n", "text/markdown", above)) == [Entry("Bo; 4", (1, 11))]
 
 
 @given(st.text('ab1,;|\\"\n\r\t:=- {[]}x*', max_size=80), st.sampled_from([*DELIMITED, *SETTINGS, "text/markdown"]))
 def test_spans_of_any_text_are_within_it_and_do_not_overlap(text: str, media_type: str) -> None:
     at = 0
-    for _, (start, end) in entries(text, media_type):
+    for _, (start, end), _ in entries(text, media_type):
         assert at <= start < end <= len(text)
         at = end
 

@@ -29,7 +29,7 @@ OLDER = "the newest source, of {}, comes first; an older one is of {}"
 class Place:
     """Location of a claim: the passage of an artifact that states it, and the record that was found.
 
-    `place` names it in a document, such as a page.
+    `place` names it in a document, such as a page. `date` is the day of the text, see `day_of`.
     """
 
     artifact_id: str
@@ -41,6 +41,7 @@ class Place:
     fresh_note: str = ""
     artifact_version: str = ""
     place: str = ""
+    date: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class CitableClaim:
     def words(self) -> frozenset[str]:
         """Stems of its text, its entities and its quotes: the words that it covers."""
         return stems([self.text, *self.entities, *(place.quote for place in self.places)], self.lexical)
+
+    @cached_property
+    def date(self) -> str:
+        """Day of the newest text that states it; "" if none gives a day as its own."""
+        return max(place.date for place in self.places)
 
     @property
     def contested(self) -> bool:

@@ -88,7 +88,8 @@ PLACE = _words(
     "|next to|around|against|towards?|here|home"
     "|im|auf|bei|beim|zu|zum|zur|nach|aus|unter|über|hinter|vor|neben|zwischen|an de[mrn]|am(?= (?-i:[A-ZÄÖÜ]))"
     "|durch|hier|zuhause"
-    "|(?:location|place|venue|address|room|site|(?:stand)?ort|adresse|anschrift|raum|treffpunkt)(?=:)"
+    "|(?:location|place|venue|address|room|site|shelf|rack|bin|berth|floor|building|warehouse)(?=:)"
+    "|\\w*(?:ort|platz|raum|regal|fach|adresse|anschrift|treffpunkt|lager|stockwerk)(?=:)"
 )
 """Words before a place, and labels of one, as in "Location: club house"."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from findingaid.claims.model import Tier
 from findingaid.query.answers.answer import (
@@ -23,6 +23,7 @@ from findingaid.query.answers.answer import (
     escape_citations,
 )
 from findingaid.query.answers.answer_types import stated
+from findingaid.query.answers.other_names import names_time, unnamed_numbers
 from findingaid.query.answers.quotes import Quote, overlaps_any
 from findingaid.query.answers.relevance import ALIKE, BESIDE, REFUSED, Measured, estimate_relevance
 from findingaid.text.analyzer import Lexical
@@ -33,6 +34,8 @@ AGAINST = "Contested by: "
 CONTESTED = " (contested)"
 
 ARTICLES = frozenset({"a", "an", "the"})
+
+C = TypeVar("C", CitableClaim, Quote)
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,26 @@ class EvidenceSet:
     @cached_property
     def gaps(self) -> list[str]:
         """Terms that no evidence covers, even evidence for which the answer has no room."""
-        known = self.covered.union(*(claim.words for claim in self.claims), *(quote.words for quote in self.quotes))
+        evidence: list[Citable] = [*self.claims, *self.quotes]
+        known = self.covered.union(*(each.words - unnamed_numbers(self.query, each.text) for each in evidence))
         return [word for key, word in self.terms.items() if key not in known]
 
     @cached_property
     def relevant(self) -> list[CitableClaim]:
-        """Claims that may answer the query, best first."""
-        return [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
+        """Claims that may answer the query: best first, and of those that answer as well as the best the newest."""
+        relevant = [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
+        return [*self.dated_claims, *(claim for claim in relevant if claim not in self.dated_claims)]
+
+    @cached_property
+    def dated_claims(self) -> list[CitableClaim]:
+        """Claims with a date that answer as well as the best one, and that people judged alike; the newest first.
+
+        A question that names a time may be about an earlier one. None are reordered for it.
+        """
+        if names_time(self.query):
+            return []
+        relevant = [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
+        return self._dated([claim for claim in relevant if claim.tier is relevant[0].tier])
 
     @cached_property
     def relevant_quotes(self) -> list[Quote]:
@@ -98,16 +114,20 @@ class EvidenceSet:
 
     @cached_property
     def dated(self) -> list[Quote]:
-        """Quotes with a date that answer as well as the best one, the newest first; none if that one has no date.
+        """Quotes with a date that answer as well as the best one, the newest first."""
+        return self._dated(self.quotes)
 
-        They have the same words of the query as it, and so they may say of an earlier or a later time what it says.
+    def _dated(self, evidence: Sequence[C]) -> list[C]:
+        """Return the evidence with a date that answers as well as the first, the newest first; none if that has none.
+
+        It has the same words of the query, and so it may say of an earlier or a later time what the first one says.
         """
-        if not (self.quotes and self.quotes[0].date):
+        if not (evidence and evidence[0].date):
             return []
-        best = self.quotes[0]
-        alike = [quote for quote in self.quotes if quote.date and quote.relevance >= ALIKE * best.relevance]
+        best = evidence[0]
+        alike = [one for one in evidence if one.date and self.relevance(one) >= ALIKE * self.relevance(best)]
         has = best.words & self.terms.keys()
-        return sorted((quote for quote in alike if has <= quote.words), key=lambda quote: quote.date, reverse=True)
+        return sorted((one for one in alike if has <= one.words), key=lambda one: one.date, reverse=True)
 
     def relevance(self, claim: Citable) -> float:
         """Return the estimated probability that evidence answers the query; 0 for a claim without any of the terms."""
@@ -262,7 +282,8 @@ def assemble_answer(
     considered: list[Citable] = [*claims, *quotes] or [*evidence.claims, *evidence.quotes]
     relevance = max(map(evidence.relevance, considered), default=0.0)
     contradictions = evidence.contradictions(claims)
-    dates = list(dict.fromkeys(quote.date for quote in evidence.dated if quote in quotes))
+    dated: Sequence[Citable] = evidence.dated_claims if claims else evidence.dated
+    dates = list(dict.fromkeys(one.date for one in dated if one in [*claims, *quotes]))
     return Answer(
         evidence.query,
         limit.sentences,

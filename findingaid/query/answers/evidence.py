@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,8 @@ from findingaid.errors import QueryError
 from findingaid.model import CLAIM, Artifact, Hit, Mode
 from findingaid.query.answers.answer import CitableClaim, ForeignPassage, FoundPassage, Place
 from findingaid.query.answers.compose import EvidenceSet
-from findingaid.query.answers.other_names import names_another
-from findingaid.query.answers.quotes import Quote, find_quotes
+from findingaid.query.answers.other_names import names_another, names_any, unnamed_numbers
+from findingaid.query.answers.quotes import LONGEST, Quote, day_of, find_quotes
 from findingaid.query.answers.relevance import REFUSED, Measured, estimate_relevance
 from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
 from findingaid.query.search.filters.validation import validate_filter
@@ -52,6 +53,8 @@ MAX_TERMS = 32
 
 PASSAGES_SEARCHED, PASSAGES_READ = 20, 5
 """Number of records to search for, and of those that are quoted from. With 3 or 8 the measured answers are the same."""
+
+PARAGRAPH_BEGIN = re.compile(r"\n[ \t\r]*(?:\n|[-*+] )")
 
 PASSAGES = 3
 """Number of passages, each of another artifact, that are named beside a weak answer."""
@@ -130,13 +133,33 @@ def _find_claims(
     while against := {i for claim in (*citable, *others) for i in claim.standing.contested_by} - looked_for:
         looked_for |= against
         others += _read_citable(searcher, reader, eligible, sorted(against), tuple(Tier), within)
-    return [claim for claim in citable if not _is_about_another(question.query, claim)], others
+    lexical = in_language_of(question.query, searcher.store.lexical)
+    return _without_other_names(reader, question.query, citable, lexical), others
 
 
-def _is_about_another(query: str, claim: CitableClaim) -> bool:
-    return names_another(
-        query, claim.text, "\n".join([*claim.entities, *(place.artifact_id for place in claim.places)])
-    )
+def _without_other_names(
+    reader: Reader, query: str, claims: Sequence[CitableClaim], lexical: Lexical
+) -> list[CitableClaim]:
+    """Leave out places of claims about another number or time than asked, and claims without another place."""
+    if not names_any(query):
+        return list(claims)
+    terms = salient(query, lexical).keys()
+    artifacts = reader.artifacts({place.artifact_id for c in claims if c.words & terms for place in c.places})
+    headings = headings_of(artifacts)
+
+    def is_about_another(claim: CitableClaim, place: Place) -> bool:
+        key = claim.corpus, place.artifact_id
+        artifact, _ = artifacts.get(key, (None, ""))
+        start, end = place.span or (0, 0)
+        raw = artifact.raw if artifact and isinstance(artifact.raw, str) else ""
+        title = str(artifact.metadata.get("title", "")) if artifact else ""
+        above = headings[key].above(start, end) if key in headings and place.span else ()
+        lead = PARAGRAPH_BEGIN.split(raw[max(0, start - LONGEST) : start])[-1]
+        around = "\n".join([*claim.entities, place.artifact_id, title, *above])
+        return names_another(query, claim.text, around, lead)
+
+    kept = [replace(c, places=tuple(place for place in c.places if not is_about_another(c, place))) for c in claims]
+    return [claim for claim in kept if claim.places]
 
 
 def _without_other_sections(
@@ -180,12 +203,17 @@ def _covered_by_passages(
 ) -> frozenset[str]:
     """Return the stems of passages: of these, and of those found by a single word that these do not have."""
     lexical = in_language_of(question.query, searcher.store.lexical)
-    covered = stems([hit.text for hit in passages], lexical)
+    covered = _named_in(question.query, passages, lexical)
     missing = [word for key, word in salient(question.query, lexical).items() if key not in covered]
     for word in missing[:MAX_TERMS]:
         of_word = Request((word,), SEARCHED_PER_TERM, mode="lexical", corpora=question.corpora, where=question.where)
-        covered |= stems([hit.text for hit in _parts_of_texts(searcher.search(of_word, reader))], lexical)
+        covered |= _named_in(question.query, _parts_of_texts(searcher.search(of_word, reader)), lexical)
     return covered
+
+
+def _named_in(query: str, hits: Iterable[Hit], lexical: Lexical) -> frozenset[str]:
+    """Return the stems of passages, without numbers of the question that count or date there something else."""
+    return frozenset().union(*(stems([hit.text], lexical) - unnamed_numbers(query, hit.text) for hit in hits))
 
 
 def _rank_claim_ids(searcher: Searcher, reader: Reader, question: Question) -> Iterator[str]:
@@ -330,4 +358,9 @@ def _build_place(claim: Claim, row: Mapping[str, Any], artifacts: Mapping[Key, A
     artifact, place = artifacts.get((claim.corpus, claim.artifact_id)), ""
     if artifact and claim.span and isinstance(artifact.raw, str):
         place = place_of_span(artifact.raw, artifact.metadata, claim.span)
-    return Place(*found, artifact_version=claim.artifact_version, place=place)
+    return Place(
+        *found,
+        artifact_version=claim.artifact_version,
+        place=place,
+        date=day_of(orjson.loads(row["metadata"]), claim.artifact_id),
+    )

@@ -1,17 +1,18 @@
 """Months, years, weekdays and numbers that texts name, and whether a sentence names others than a question.
 
-"Version 1 was switched off" says nothing about version 2, and the row of June nothing about May, however alike they are
-to the question. The names are English and German.
+"Version 1 was switched off" says nothing about version 2, M12 nothing about M10, and the row of June nothing about May,
+however alike they are to the question. The names are English and German.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
-from findingaid.query.answers.answer_types import asked_type
+from findingaid.query.answers.answer_types import DATE, asked_type
 from findingaid.text.analyzer import ENGLISH
 from findingaid.text.words import DATE_IN_DIGITS, MONTHS
 
@@ -54,14 +55,20 @@ YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 LETTERS = r"(?:\b[^\W\d_]{1,3}-?)?"
 NUMBERED = re.compile(
-    rf"\b(?P<word>[^\W\d_]{{2,}}?)s? #?(?P<numbers>{LETTERS}\d[\w.]{{0,30}}\b"
+    rf"\b(?P<word>[^\W\d_]{{2,}}?)s?:? #?(?P<numbers>{LETTERS}\d[\w.]{{0,30}}\b"
     rf"(?:(?: ?[-–,/] ?| (?:to|and|or|bis|und|oder) ){LETTERS}\d[\w.]{{0,30}}\b){{0,9}})"  # noqa: RUF001
 )
-"""Name with its numbers, such as version 2.1, room 4B, pump A-17, phases 1 to 3, and versions 1 and 2."""
+"""Name with its numbers, such as version 2.1, room: 4B, pump A-17, phases 1 to 3, and versions 1 and 2."""
+
+CODE = re.compile(
+    r"\b(?P<numbers>(?P<word>[^\W\d_]{1,3})-?\d[\w.]{0,30}\b"
+    r"(?:(?: ?[-–] ?| (?:to|bis) )(?P=word)-?\d[\w.]{0,30}\b)?)"  # noqa: RUF001
+)
+"""Code, such as M10, A-17 and M6 to M12: a number whose name are its letters."""
 
 BEFORE_NUMBER = re.compile(r"-?(?=\d)")
 NUMBER = re.compile(rf"{LETTERS}\d[\w.]*\b")
-RANGE = re.compile(r"(\d{1,30})(?: ?[-–] ?| (?:to|bis) )(\d{1,30})\b")  # noqa: RUF001
+RANGE = re.compile(r"(\d{1,30})(?: ?[-–] ?| (?:to|bis) )(?:[^\W\d_]{1,3}-?)?(\d{1,30})\b")  # noqa: RUF001
 
 NO_NAMES = frozenset(ENGLISH.split()) | NUMBER_OF_MONTH.keys() | NUMBER_OF_SHORT.keys()
 """Words that have no number of their own."""
@@ -120,6 +127,12 @@ TEMPORAL = frozenset({"a time", "a frequency", "a duration", "an age"})
 QUESTIONS_KEPT = 64
 """Questions whose names are kept while their sentences are compared."""
 
+BESIDES = re.compile(
+    r"\b(?:others?|another|besides?|except|instead|unlike|apart|außer|ander(?:e[mnrs]?|s)|anstatt|statt|neben)\b",
+    re.IGNORECASE,
+)
+"""Question that may ask about others than it names, as "which rooms other than room 12" does."""
+
 OPEN = re.compile(r"\b(?:since|after|before|until|till|from|by|than|seit|nach|vor|bis|ab|als)\b", re.IGNORECASE)
 """Question that may ask about other times than it names, as "since 2023" does."""
 
@@ -131,25 +144,36 @@ class _Asked(NamedTuple):
     times: Sequence[Set[int]]
 
 
-def names_another(question: str, sentence: str, around: str) -> bool:
+def names_another(question: str, sentence: str, around: str, lead: str = "") -> bool:
     """Return whether a sentence is about another number or time than a question, by what it names.
 
-    `around` are the names and headings of its text, a line each, which may name the same; or another number, if the
-    sentence names none.
+    `around` are the names and headings of its text, a line each, which may name the same. `lead` is its paragraph
+    before it. They may name another number if the sentence names none.
     """
     asked = _asked(question)
-    return _names_another_number(asked.numbers, sentence, around) or any(
+    return _names_another_number(asked.numbers, sentence, around, lead) or any(
         _is_another(times, {*of(sentence)}, {*of(around)})
         for times, of in zip(asked.times, TIMES, strict=False)
         if times
     )
 
 
+def names_time(question: str) -> bool:
+    """Return whether a question names a month, a day or a year."""
+    return any({*of(question)} for of in TIMES)
+
+
+def names_any(question: str) -> bool:
+    """Return whether a question names a number or a time, so that a sentence may name another."""
+    asked = _asked(question)
+    return bool(asked.numbers) or any(asked.times)
+
+
 @lru_cache(QUESTIONS_KEPT)
 def _asked(question: str) -> _Asked:
-    numbers: dict[str, set[str]] = {}
-    for one in _numbered(question):
-        numbers.setdefault(one["word"].casefold(), set()).update(NUMBER.findall(one["numbers"]))
+    if BESIDES.search(question):
+        return _Asked({}, [])
+    numbers = {word: {*NUMBER.findall(" ".join(each).casefold())} for word, each in _numbers(question).items()}
     kind = asked_type(question)
     is_open = (kind and kind.words in TEMPORAL) or OPEN.search(question)
     return _Asked(numbers, [] if is_open else [{*of(question)} for of in TIMES])
@@ -162,22 +186,53 @@ def _is_another(asked: Set[int], named: Set[int], around: Set[int]) -> bool:
     return not any(min(one) < min(other) and max(other) < max(one) for one, other in ((named, asked), (asked, named)))
 
 
-def _names_another_number(asked: Mapping[str, Set[str]], sentence: str, around: str) -> bool:
-    there = NUMBER.findall(f"{sentence} {around}") if asked else ()
+def _names_another_number(asked: Mapping[str, Set[str]], sentence: str, around: str, lead: str) -> bool:
+    if not asked:
+        return False
+    own, before, above = _numbers(sentence), _numbers(lead), _numbers(around)
+    others = _other_numbers(f"{sentence}\n{around}")
     for word, numbers in asked.items():
-        named = _numbers_named(word, sentence) or _numbers_named(word, around)
-        same = any(_is_same(number, found) for number in numbers for found in there)
-        if named and not same and not any(_is_within(number, each) for number in numbers for each in named):
+        names = above.get(word, [])
+        named = own.get(word) or before.get(word) or names
+        if named and not _is_named(numbers, [*named, *names], others):
             return True
     return False
 
 
-def _numbers_named(word: str, text: str) -> list[str]:
-    return [one["numbers"] for one in _numbered(text) if one["word"].casefold() == word]
+def unnamed_numbers(question: str, text: str) -> frozenset[str]:
+    """Return the words of the numbers that a question names, and that a text has at most in dates."""
+    others = _other_numbers(text)
+    named = _numbers(text) if _asked(question).numbers else {}
+    return frozenset(
+        part
+        for word, numbers in _asked(question).numbers.items()
+        for number in numbers
+        if not YEAR.fullmatch(number) and not _is_named({number}, named.get(word, []), others)
+        for part in number.split("-")
+    )
 
 
-def _numbered(text: str) -> Iterator[re.Match[str]]:
-    return (found for found in NUMBERED.finditer(text) if found["word"].casefold() not in NO_NAMES)
+def _numbers(text: str) -> Mapping[str, Sequence[str]]:
+    """Map each word with numbers to them, and the letters of codes to the codes."""
+    found: dict[str, list[str]] = {}
+    named = (one for one in NUMBERED.finditer(text) if one["word"].casefold() not in NO_NAMES)
+    for one in chain(named, CODE.finditer(text)):
+        found.setdefault(one["word"].casefold(), []).append(one["numbers"])
+    return found
+
+
+def _other_numbers(text: str) -> frozenset[str]:
+    """Return the numbers of a text that are no part of a date, whatever they count or name."""
+    return frozenset(number.casefold() for number in NUMBER.findall(DATE.sub(" ", text)))
+
+
+def _is_named(numbers: Set[str], named: Iterable[str], others: Set[str]) -> bool:
+    """Return whether one of the numbers is named, lies in a range that is named, or is among the others."""
+    return not numbers.isdisjoint(others) or any(
+        _is_within(number, each) or any(_is_same(number, found) for found in NUMBER.findall(each))
+        for number in numbers
+        for each in named
+    )
 
 
 def _is_same(asked: str, found: str) -> bool:
@@ -189,5 +244,6 @@ def _is_same(asked: str, found: str) -> bool:
 
 def _is_within(number: str, named: str) -> bool:
     """Return whether a number lies in one of the ranges that are named, as 2 in "1 to 3"."""
-    ranges = RANGE.findall(named) if number.isdecimal() else ()
-    return any(int(first) <= int(number) <= int(last) for first, last in ranges)
+    digits = BEFORE_NUMBER.split(number, maxsplit=1)[-1]
+    ranges = RANGE.findall(named) if digits.isdecimal() else ()
+    return any(int(first) <= int(digits) <= int(last) for first, last in ranges)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from findingaid.embedding.validation import require_shape
 from findingaid.identity.hashes import content_hash
 from findingaid.model import CLAIM, Artifact, Fresh, Hit
 from findingaid.query.answers.answer_types import asked_type, stated
-from findingaid.query.answers.other_names import named_day, names_another
+from findingaid.query.answers.other_names import named_day, names_another, unnamed_numbers
 from findingaid.query.answers.relevance import OF_SENTENCE, Measured, estimate_relevance
 from findingaid.query.answers.sections import Statement, about_other_sections, headings_of
 from findingaid.query.search.probes import NO_SCORES, probe_scores
@@ -42,7 +43,6 @@ LABEL_END = re.compile(r"[:;] ")
 """Sign after the label or the value of an entry. A capital after it is one of a name, not that of a sentence."""
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
-"""Beginning of a date in ISO 8601 format, as a mail and front matter have it."""
 
 MAIL = "message/rfc822"
 """Media type of mails. Their first lines have labels too, but name only sender, recipients and date."""
@@ -108,7 +108,9 @@ class Quote:
 class _Sentence(NamedTuple):
     """Sentence or entry of a hit, its span in the artifact, the headings above, and the sentence that it continues.
 
-    `asked` is the question of the text that it answers, as in a list of frequent questions; "" if it answers none.
+    The headings of a named value are followed by all values of its section, as by what that is about. `lead` is the
+    paragraph before a sentence, or the end of it. `asked` is the question of the text that it answers, as in a list of
+    frequent questions; "" if it answers none.
     """
 
     hit: Hit
@@ -117,6 +119,7 @@ class _Sentence(NamedTuple):
     headings: Sequence[str]
     before: str = ""
     asked: str = ""
+    lead: str = ""
     is_entry: bool = False
 
     @property
@@ -149,7 +152,7 @@ def find_quotes(
             _overlap(sentence.span, other) for other in hidden.get((sentence.hit.corpus, sentence.hit.artifact_id), ())
         )
     ]
-    found = [one for one in found if not names_another(query, one.text, f"{_around(one)}\n{one.asked}")]
+    found = [one for one in found if not names_another(query, one.text, f"{_around(one)}\n{one.asked}", one.lead)]
     placed = [Statement((one.hit.corpus, one.hit.artifact_id), one.text, one.headings) for one in found]
     elsewhere = about_other_sections(salient(query, lexical), placed, (), lexical)
     found = [sentence for sentence, other in zip(found, elsewhere, strict=True) if not other]
@@ -175,13 +178,17 @@ def _measure_words(query: str, sentences: Sequence[_Sentence], lexical: Lexical)
     """Return the measurements of sentences for which no embedding is needed."""
     terms = salient(query, lexical).keys()
     heads = {s.hit.record_id: _head(s.hit) for s in sentences}
-    of_heads = {record_id: stems([head], lexical) & terms for record_id, head in heads.items()}
-    of_hits = {s.hit.record_id: s.hit.text for s in sentences}
-    of_passages = {i: of_heads[i] | found_stems(frozenset(terms), text, lexical) for i, text in of_hits.items()}
+    of_hits = {s.hit.record_id: f"{heads[s.hit.record_id]}\n{s.hit.text}" for s in sentences}
+    of_passages = {
+        i: found_stems(frozenset(terms), text, lexical) - unnamed_numbers(query, text) for i, text in of_hits.items()
+    }
     measured = []
     for sentence in sentences:
+        around = "\n".join([_around(sentence), sentence.lead])
         own, record_id = stems([sentence.statement], lexical) & terms, sentence.hit.record_id
         context = own | (stems([_around(sentence), sentence.before], lexical) & terms)
+        unnamed = unnamed_numbers(query, f"{sentence.statement}\n{around}")
+        own, context = own - unnamed, context - unnamed
         shares = (len(words) / len(terms) for words in (own, context, of_passages[record_id]))
         covered, in_context, in_passage = shares
         whole = sentence.is_entry and covered == 1 and len(terms) > 1
@@ -233,18 +240,11 @@ def _quote(sentence: _Sentence, version: str, relevance: float, lexical: Lexical
         hit.text[start - at : end - at],
         relevance,
         page_in_words(page) if (page := page_at(hit.metadata, hit.text, start - at)) else hit.place,
-        _date(hit),
+        day_of(hit.metadata, hit.artifact_id),
         lexical=lexical,
         headings=sentence.headings,
         is_entry=sentence.is_entry,
     )
-
-
-def _date(hit: Hit) -> str:
-    """Return the day of the date of a hit, or else that in its title or the name of its file."""
-    if day := DAY.match(str(hit.metadata.get("date"))):
-        return day[0]
-    return named_day(str(hit.metadata.get("title", ""))) or named_day(hit.artifact_id.rpartition("/")[2])
 
 
 def _read_sentences(reader: Reader, hits: Sequence[Hit]) -> Iterator[_Sentence]:
@@ -269,9 +269,14 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
     raw = artifact.raw if artifact and isinstance(artifact.raw, str) else ""
     start = hit.span[0] if hit.span else 0
     named = [*entries(hit.text, media_type(metadata), raw[:start])]
-    begins = [begin for _, (begin, _) in named]
-    before = asked = ""
+    begins = [entry.span[0] for entry in named]
+    records: dict[str, str] = defaultdict(str)
+    for entry in named:
+        if entry.within and len(records[entry.within]) <= LONGEST:
+            records[entry.within] += f"{entry.words}\n"
+    before = asked = lead = ""
     for sentence in sentences_of(hit.text, metadata):
+        lead = "" if sentence.first else f"{lead} {before}"[-LONGEST:]
         span = (start + sentence.span[0], start + sentence.span[1])
         if sentence.first and not before.endswith("?"):
             asked = ""
@@ -281,15 +286,16 @@ def _sentences_of_hit(hit: Hit, artifact: Artifact | None, headings: Headings | 
         if whole and not several and _says_something(sentence.text, metadata) and not _is_cut(sentence, hit):
             continued = "" if sentence.first else before
             question = asked or next((heading for heading in above(span)[-1:] if heading.endswith("?")), "")
-            yield _Sentence(hit, sentence.text, span, above(span), continued, question)
+            yield _Sentence(hit, sentence.text, span, above(span), continued, question, lead)
         before = sentence.text
         asked = before if before.endswith("?") and len(before) <= LONGEST else asked
-    for text, (first, last) in named:
+    for text, (first, last), within in named:
         span = (start + first, start + last)
         closed = not hit.span or OBJECT.fullmatch(hit.text, first, last)  # else it may go on beyond its chunk
         whole = closed or (_is_begin_of_line(raw, span[0]) and _is_end_of_line(raw, span[1]))
         if whole and LETTERS.search(text) and len(text) <= LONGEST and not only_asks(text):
-            yield _Sentence(hit, text, span, above(span), is_entry=True)
+            record = [records[within]] if 0 < len(records[within]) <= LONGEST else []
+            yield _Sentence(hit, text, span, [*above(span), *record], is_entry=True)
 
 
 def _is_begin_of_line(raw: str, at: int) -> bool:
@@ -357,6 +363,14 @@ def _measure_meaning(
         (scores.above(float(cosine)) or 0.0) + (scores.above(of_records.get(sentence.hit.record_id, 0.0)) or 0.0)
         for sentence, cosine in zip(sentences, cosines, strict=True)
     ]
+
+
+def day_of(metadata: Mapping[str, Any], artifact_id: str) -> str:
+    """Return the day of the date of a text, or else that in its title or the name of its file; "" if none."""
+    date = str(metadata.get("date"))[:10]
+    if DAY.fullmatch(date):
+        return date
+    return named_day(str(metadata.get("title", ""))) or named_day(artifact_id.rpartition("/")[2])
 
 
 def _overlap(one: Span, other: Span) -> bool:

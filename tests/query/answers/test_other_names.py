@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from findingaid.query.answers.other_names import names_another
+from findingaid.query.answers.other_names import names_another, unnamed_numbers
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,11 @@ from findingaid.query.answers.other_names import names_another
         ("Who was king in 2010?", "From 2008 to 2012 it was Bo.", "It was Bo in 2014."),
         ("Who chairs on 27 October?", "On 2026-10-27 it is Bo.", "On 13 October it is Bo."),
         ("Who chairs on October 27th?", "On the 27th of October it is Bo.", "On 13.10.2026 it is Bo."),
+        ("May M10 bolts be greased?", "Grease bolts M6 to M12.", "Never grease the M12 bolts, 10 in all."),
+        ("How large is the M10 bolt?", "bolt: M10; size: 4", "bolt: M16; size: 4"),
+        ("Does pump A-17 leak?", "Pumps A-1 to A-20 leak.", "Pumps A-1 to A-9 leak."),
+        ("What was paid in Q1?", "quarter: Q1; paid: 3", "quarter: Q2; paid: 3"),
+        ("When was crane 3 inspected?", "crane: 3; inspected: May", "crane: 2; load: 3.2 t; inspected: 3 May"),
         ("What did we pay in March?", "We paid on 3 Mar and on 4 Apr.", "We paid 4 euros on 4 Apr."),
     ],
 )
@@ -51,6 +56,8 @@ def test_a_sentence_that_names_another_number_or_time_is_about_that(question: st
         ("How did the rent change since 2023?", "In 2024 it rose by 5 %."),
         ("Who was king between 2008 and 2012?", "In 2010 it was Bo."),
         ("Was gilt ab Juli?", "Im August sind es neun Euro."),
+        ("Which rooms other than room 12 are cold?", "Room 14 is cold."),
+        ("Welche Schrauben außer M8 sind gefettet?", "Die M10 sind gefettet."),
         ("What is in part 7?", f"Parts 1 to {'9' * 30} are here."),
     ],
 )
@@ -68,6 +75,20 @@ def test_a_sentence_without_a_number_is_about_the_one_in_the_names_and_headings_
     assert not names_another("May pump A-17 run dry?", "It may run dry for 5 minutes.", "Pump B-2\nPump A-17")
     assert not names_another("May pump A-17 run dry?", "It may run dry for 5 minutes.", "Pump\nB-2.md")
     assert names_another("When was version 2 switched off?", "It was switched off in June.", "Version 1")
+
+
+def test_a_sentence_without_a_number_is_about_the_one_before_it_in_its_paragraph() -> None:
+    assert names_another("Who has the key of room 12?", "Key with Bo.", "Rooms", "Room 112: archive.")
+    assert not names_another("Who has the key of room 12?", "Key with Bo.", "Rooms", "Room 112 is dry, room 12 not.")
+    assert not names_another("Who has the key of room 12?", "Key with Bo.", "Room 12", "Room 112: archive.")
+    assert names_another("What does class 3b pay?", "The trip of class 6a costs 5.", "", "Class 3b swims.")
+
+
+def test_a_number_that_a_text_has_in_a_date_only_is_not_named() -> None:
+    assert unnamed_numbers("When was crane 3 inspected?", "The crane was inspected on 3 May 2025.") == {"3"}
+    assert not unnamed_numbers("When was crane 3 inspected?", "Of the cranes, 3 was inspected.")
+    assert not unnamed_numbers("When was the crane inspected in 2025?", "The crane was inspected.")
+    assert unnamed_numbers("Does pump A-17 leak?", "Pump A-18 leaks.") == {"a", "17"}
 
 
 @given(st.text("\u0130I\u0131\u017f aprilAPRILfridayFRIDAYseptmkmontg0123./-", max_size=40))

@@ -257,6 +257,65 @@ def test_a_sentence_above_all_sections_and_one_that_names_its_subject_answer(mak
     }
 
 
+def test_a_sentence_within_a_paragraph_is_about_the_thing_that_begins_it(make: Callable[..., FindingAid]) -> None:
+    rooms = {12: "Irene", 112: "Tomek", 21: "Sabine"}
+    text = "".join(f"- Room {room}: store. No open fire. The key is with {name}.\n" for room, name in rooms.items())
+    plain, claiming = make({"rooms.md": f"# Rooms\n\n{text}"}), Claiming(ExtractiveClaims())
+
+    for room, name in rooms.items():
+        assert plain.answer(f"who has the key of room {room}").quotes[0].text == f"The key is with {name}."
+    assert "key" not in plain.answer("who has the key of room 13").answer
+    claimed = make({"rooms.md": f"# Rooms\n\n{text}"}, claims=claiming)
+    assert "key" not in claimed.answer("who has the key of room 13").answer
+
+
+def test_a_number_that_no_text_names_is_a_gap_also_beside_dates(make: Callable[..., FindingAid]) -> None:
+    aid = make({"crane.md": "# Crane\n\nThe crane was inspected on 3 September 2025 by Rolf Amsel.\n"})
+
+    answer = aid.answer("when was crane 3 inspected")
+
+    assert list(answer.gaps) == ["3"]
+    assert answer.confidence != "high"
+
+
+def test_a_value_is_that_of_the_section_whose_other_values_the_question_names(make: Callable[..., FindingAid]) -> None:
+    text = "power:\n  provider: Naturstrom\n  customer_number: 558213\n"
+    text += "internet:\n  provider: M-net\n  customer_number: 90417\n"
+    aid = make({}, source=MemorySource({"a.yaml": text}, metadata={"a.yaml": {"media_type": "application/yaml"}}))
+
+    for provider, number in (("Naturstrom", "558213"), ("M-net", "90417")):
+        quotes = aid.answer(f"what is the customer number at {provider}").quotes
+        assert [quote.text.rpartition(" ")[2] for quote in quotes if "number" in quote.text] == [number]
+
+
+def test_an_object_of_json_lines_is_quoted(make: Callable[..., FindingAid]) -> None:
+    text = (
+        '{"machine": "saw 1", "event": "blade replaced by Bo"}\n{"machine": "saw 2", "event": "blade replaced by Al"}\n'
+    )
+    aid = make(
+        {}, source=MemorySource({"log.jsonl": text}, metadata={"log.jsonl": {"media_type": "application/jsonl"}})
+    )
+
+    assert [quote.text for quote in aid.answer("who replaced the blade of saw 2").quotes] == [
+        "machine: saw 2; event: blade replaced by Al"
+    ]
+
+
+def test_of_claims_that_answer_equally_well_the_newest_comes_first(make: Callable[..., FindingAid]) -> None:
+    texts = {f"{year}.md": f"# Fees\n\nThe yearly fee is {fee} euros.\n" for year, fee in ((2019, 90), (2025, 120))}
+    dates = {name: {"date": f"{name[:4]}-04-02"} for name in texts}
+    aid = make({}, source=MemorySource(texts, metadata=dates), claims=Claiming(ExtractiveClaims()))
+
+    answer = aid.answer("how high is the yearly fee")
+
+    assert [claim.text for claim in answer.claims] == [
+        "The yearly fee is 120 euros.",
+        "The yearly fee is 90 euros.",
+    ]
+    assert [place.date for claim in answer.claims for place in claim.places] == ["2025-04-02", "2019-04-02"]
+    assert answer.note == "the newest source, of 2025-04-02, comes first; an older one is of 2019-04-02"
+
+
 def test_a_value_is_quoted_with_its_section(make: Callable[..., FindingAid]) -> None:
     text = '[server.alpha]\nmemory = "16 GB"\n[server.beta]\nmemory = "64 GB"\n'
     source = MemorySource({"a.toml": text}, metadata={"a.toml": {"media_type": "application/toml"}})
