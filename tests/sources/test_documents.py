@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import docx
 import pptx
 import pytest
 from hypothesis import given, settings
@@ -61,6 +60,7 @@ from tests.support.documents import (
     slides,
     with_password,
     word,
+    word_file,
     zipped,
 )
 
@@ -272,7 +272,7 @@ def test_a_space_at_the_edge_of_marked_words_stays(
 def test_a_space_of_another_look_stays_between_words_of_a_word_document(
     read: Callable[..., Artifact], style: str, space: str
 ) -> None:
-    made = docx.Document()
+    made = word_file()
     paragraph = made.add_paragraph("one")
     setattr(paragraph.add_run(space).font, style, True)
     paragraph.add_run("two")

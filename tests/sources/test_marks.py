@@ -6,7 +6,6 @@ import html
 import io
 from collections.abc import Callable
 
-import docx
 import matplotlib
 import pptx
 import pytest
@@ -18,7 +17,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from findingaid.sources.converters.convert import convert
 from findingaid.text.cleaning import MARKDOWN, Noise
-from tests.support.documents import changed, epub, ods, opendocument, slides, word, workbook
+from tests.support.documents import changed, epub, ods, opendocument, slides, word, word_file, workbook
 
 LIMIT = 1_000_000
 LINE = '<span style="color:red; text-decoration: line-through">nine</span>'
@@ -147,7 +146,7 @@ def test_a_bar_within_a_cell_does_not_end_it(kind: str) -> None:
         table.cell(0, 0).text, table.cell(0, 1).text = "a|b", "c"
         deck.save(made := io.BytesIO())
     elif kind == "Word":
-        document = docx.Document()
+        document = word_file()
         cells = document.add_table(1, 2).rows[0].cells
         cells[0].text, cells[1].text = "a|b", "c"
         document.save(made := io.BytesIO())

@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-import docx
 import pptx
 import pytest
 from docx.oxml import parse_xml
@@ -14,7 +13,7 @@ from docx.oxml import parse_xml
 from findingaid.sources.converters.convert import convert
 from findingaid.sources.converters.numbering import as_label
 from findingaid.text.markdown import headings
-from tests.support.documents import opendocument
+from tests.support.documents import opendocument, word_file
 
 LIMIT = 1_000_000
 NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -23,7 +22,7 @@ SLIDE_NAMESPACE = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/mai
 
 def word(write: Callable[[Any], None], *levels: tuple[str, str, str], override: str = "") -> str:
     """Return the text of a document that has a list 90, with a list 91 that counts with it."""
-    document = docx.Document()
+    document = word_file()
     numbering = document.part.numbering_part.element
     made = "".join(
         f'<w:lvl w:ilvl="{i}"><w:start w:val="1"/><w:numFmt w:val="{kind}"/>{more}<w:lvlText w:val="{text}"/></w:lvl>'

@@ -14,7 +14,7 @@ from pptx.util import Inches
 
 from findingaid.sources.converters.convert import convert
 from findingaid.text.entries import entries
-from tests.support.documents import opendocument
+from tests.support.documents import opendocument, word_file
 
 LIMIT = 1_000_000
 Rows = Sequence[Sequence[str]]
@@ -25,7 +25,7 @@ TWO_COLUMNS = [["Name", "Price"], ["Pump", "12"], ["Pipe", "13"]]
 
 
 def word(rows: Rows, mark: str = "") -> str:
-    document = docx.Document()
+    document = word_file()
     table = document.add_table(len(rows), len(rows[0]))
     for i, row in enumerate(rows):
         for cell, words in zip(table.rows[i].cells, row, strict=True):
@@ -159,7 +159,7 @@ LONG = "A cell that is merged beside all the rows of a page sets words, and name
 
 
 def merged_word(name: str) -> str:
-    document = docx.Document()
+    document = word_file()
     table = document.add_table(3, 3)
     table.cell(1, 0).merge(table.cell(2, 1)).text = name
     for at, words in ((0, "Group"), (1, "Item"), (2, "Price")):
