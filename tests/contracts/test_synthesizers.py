@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from findingaid import Synthesizer
 from findingaid.errors import SynthesisError
@@ -122,6 +121,8 @@ def test_a_parameter_is_part_of_the_id() -> None:
     st.lists(st.text("abc ABC.é", max_size=40) | st.sampled_from(["the of", "a token expires", "A Token"]), max_size=8)
 )
 def test_centrality_agrees_with_scikit_learn(sentences: list[str]) -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # takes seconds
+
     try:
         vectors = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit_transform(sentences).toarray()
         expected = vectors @ vectors.mean(axis=0) / np.linalg.norm(vectors.mean(axis=0))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from scipy import stats
 
 import findingaid
 from findingaid import ConfigError, FindingAid
@@ -70,6 +69,8 @@ def test_an_unknown_measure_is_named_with_the_known_ones(text: str) -> None:
 
 
 def test_intervals_and_tests_agree_with_those_of_scipy() -> None:
+    from scipy import stats  # takes seconds
+
     random = np.random.default_rng(7)
     one, other = random.beta(2, 1, 60), random.beta(2, 1.4, 60)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings, strategies
-from schemathesis import GenerationMode
-from schemathesis.checks import CHECKS
 
 from findingaid.serve.capabilities import CAPABILITIES
 from findingaid.serve.openapi import is_simple
 from findingaid.serve.session import Session
 from tests.support.serving import indexed, served
+
+if TYPE_CHECKING:
+    import schemathesis
 
 APART = {
     "positive_data_acceptance": "a query of punctuation, or a corpus that is not there, has a good shape and no answer",
@@ -27,6 +27,8 @@ APART = {
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import schemathesis  # takes a second
+
     session = Session.of(indexed(tmp_path_factory.mktemp("described"), "open"), actor="ann")
     with served(session) as address:
         yield schemathesis.openapi.from_url(f"{address}/openapi.json")
@@ -45,6 +47,9 @@ OPERATIONS = [(c.name, method) for c in CAPABILITIES for method in (["POST", "GE
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), OPERATIONS)
 def test_every_answer_is_one_that_is_described(described: Any, name: str, method: str) -> None:
+    from schemathesis import GenerationMode
+    from schemathesis.checks import CHECKS
+
     operation = described[f"/v1/{name}"][method]
     apart = [CHECKS.get_one(check) for check in APART]
 

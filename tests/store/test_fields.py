@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import lancedb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -263,6 +262,8 @@ def test_wild_metadata_makes_no_more_columns_than_a_table_can_have(
 
 
 def test_columns_of_fields_are_seen_by_every_lancedb_client(plain: Make, tmp_path: Path) -> None:
+    import lancedb  # takes seconds
+
     plain({"a": {"year": 2020, "tools": ["Bash"]}, "b": {"year": 2021}}).index()
 
     table = lancedb.connect(str(tmp_path / "index")).open_table("records")
