@@ -113,8 +113,8 @@ def test_a_reader_that_leaves_is_no_error_of_the_program() -> None:
     assert {line.partition(":")[0] for line in done.stderr.splitlines()} <= {"noise", "WARNING", ""}
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1250"])
-def test_no_character_ends_a_command_in_a_locale_that_lacks_it(cli: Cli, encoding: str) -> None:
+def test_no_character_ends_a_command_in_a_locale_that_lacks_it(cli: Cli) -> None:
+    encoding = "cp1250"
     text = "The ferry \U0001f6a2 to Øland leaves at 9 → noon."
     cli.write("a.md", text)
     cli.run("index")

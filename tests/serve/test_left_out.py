@@ -33,6 +33,11 @@ def run(cli: Cli) -> str:
 
 
 @pytest.fixture(scope="module")
+def printed_status(cli: Cli, run: str) -> str:
+    return cli.run("status").stdout
+
+
+@pytest.fixture(scope="module")
 def status(cli: Cli, run: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = cli.json("status")[0]
     return found
@@ -42,6 +47,10 @@ def status(cli: Cli, run: str) -> Mapping[str, Any]:
 def address(cli: Cli, run: str) -> Iterator[str]:
     with served(Session.of(FindingAid.of(load(cli.config))), mcp=True) as address:
         yield address
+
+
+def all_notes(name: str) -> list[str]:
+    return [*ALSO_NOTED.get(name, []), NOTED[name][1]]
 
 
 def why(address: str, artifact_id: str) -> str:
@@ -60,14 +69,19 @@ def test_there_is_a_document_of_every_format() -> None:
 
 @pytest.mark.parametrize("name", NOTED)
 def test_what_was_left_out_of_a_document_is_named(
-    cli: Cli, run: str, status: Mapping[str, Any], address: str, name: str
+    run: str, printed_status: str, status: Mapping[str, Any], name: str
 ) -> None:
-    _, words = NOTED[name]
-    all_words = [*ALSO_NOTED.get(name, []), words]
+    words = NOTED[name][1]
 
-    for printed in (run, cli.run("status").stdout):
+    for printed in (run, printed_status):
         assert [line for line in printed.splitlines() if line.startswith(f"docs: {words}: ") and name in line]
-    assert [note["words"] for note in status["noted"] if note["artifact_id"] == name] == all_words
+    assert [note["words"] for note in status["noted"] if note["artifact_id"] == name] == all_notes(name)
+
+
+@pytest.mark.parametrize("name", [*ALSO_NOTED, "guessed.txt"])
+def test_notes_on_a_document_are_shown_with_it(cli: Cli, run: str, address: str, name: str) -> None:
+    *_, words = all_words = all_notes(name)
+
     assert f"note  {words}" in cli.run("show", name).stdout
     assert f"note  {words}" in cli.run("why", name).stdout
     assert [note["words"] for note in cli.json("show", name)["notes"]] == all_words
@@ -77,12 +91,12 @@ def test_what_was_left_out_of_a_document_is_named(
 
 @pytest.mark.parametrize("name", [*FAILED, *SKIPPED])
 def test_a_document_of_which_nothing_is_read_is_named(
-    cli: Cli, run: str, status: Mapping[str, Any], address: str, name: str
+    cli: Cli, run: str, printed_status: str, status: Mapping[str, Any], address: str, name: str
 ) -> None:
     words = {**FAILED, **SKIPPED}[name][1]
 
     named = f"{name}: " if name in FAILED else f"1 {Path(name).suffix}"
-    for printed in (run, cli.run("status").stdout):
+    for printed in (run, printed_status):
         assert [line for line in printed.splitlines() if named in line and words in line]
     counted = {each["artifact_id"]: each["message"] for each in status["failed"]}
     counted |= {each["artifact_id"]: each["reason"] for each in status["skipped"]}
