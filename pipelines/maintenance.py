@@ -98,7 +98,7 @@ def maintenance_jobs(lead: str, key: str, execution: Execution) -> list[dg.JobDe
 
 def _move_readers(context: dg.OpExecutionContext, aid: FindingAid, move: Callable[[FindingAid], int]) -> None:
     """Move readers to another version, and tell Dagster what they see now."""
-    with in_one_line():
+    with in_one_line(), aid.store.require_index():
         before = read_published(aid)
         version = move(aid)
         if keeps_history():
