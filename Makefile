@@ -12,8 +12,7 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 OLDEST_DAGSTER := 1.13.6
 
 # Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
-# Three for two cores, since tests wait for servers, clocks and processes a quarter of the time.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
 # TESTS="slow or not slow" runs all of them at once.
 TESTS := not slow
@@ -34,6 +33,8 @@ index: $(VENV)/.running
 test: $(VENV)/.installed
 	$(PYTEST) -m "$(TESTS)"
 
+# Three for two cores, since these wait for servers, browsers, clocks and processes a quarter of the time.
+test-slow: WORKERS := $(shell echo $$(($(WORKERS) * 3 / 2)))
 test-slow: $(VENV)/.installed build/loaders
 	$(PYTEST) -m "slow and not release"
 
