@@ -80,19 +80,18 @@ class EvidenceSet:
     @cached_property
     def relevant(self) -> list[CitableClaim]:
         """Claims that may answer the query: best first, and of those that answer as well as the best the newest."""
-        relevant = [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
-        return [*self.dated_claims, *(claim for claim in relevant if claim not in self.dated_claims)]
+        return [*self.dated_claims, *(claim for claim in self._answering if claim not in self.dated_claims)]
 
     @cached_property
     def dated_claims(self) -> list[CitableClaim]:
-        """Claims with a date that answer as well as the best one, and that people judged alike; the newest first.
+        """Claims with a date that answer as well as the best one, and that people judged alike; the newest first."""
+        best_first = self._answering
+        return self._dated([claim for claim in best_first if claim.tier is best_first[0].tier])
 
-        A question that names a time may be about an earlier one. None are reordered for it.
-        """
-        if names_time(self.query):
-            return []
-        relevant = [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
-        return self._dated([claim for claim in relevant if claim.tier is relevant[0].tier])
+    @cached_property
+    def _answering(self) -> list[CitableClaim]:
+        """Claims that may answer the query, best first."""
+        return [claim for claim in self.claims if self.relevance(claim) >= REFUSED]
 
     @cached_property
     def relevant_quotes(self) -> list[Quote]:
@@ -121,8 +120,9 @@ class EvidenceSet:
         """Return the evidence with a date that answers as well as the first, the newest first; none if that has none.
 
         It has the same words of the query, and so it may say of an earlier or a later time what the first one says.
+        None is put first for a query that names a time, which may be an earlier one.
         """
-        if not (evidence and evidence[0].date):
+        if not (evidence and evidence[0].date) or names_time(self.query):
             return []
         best = evidence[0]
         alike = [one for one in evidence if one.date and self.relevance(one) >= ALIKE * self.relevance(best)]

@@ -408,6 +408,23 @@ def test_a_day_in_the_name_of_a_text_without_another_date_is_its_date(
     assert [(each.artifact_id, each.date) for each in quotes] == [(second, "2025-03-01"), (first, "2024-09-06")]
 
 
+@pytest.mark.parametrize(("time", "fee"), [("in 2024", 40), ("in September 2024", 40), ("in 2025", 48), ("now", 48)])
+def test_a_question_that_names_a_time_is_not_answered_from_the_newest_first(
+    dated: Callable[..., FindingAid], time: str, fee: int
+) -> None:
+    aid = dated(
+        {
+            "minutes-2024-09-06.md": ("", "The fee is 40 euros a year."),
+            "minutes-2025-03-01.md": ("", "The fee is 48 euros a year from now on."),
+        }
+    )
+
+    answer = aid.answer(f"How much is the fee {time}?")
+
+    assert f"{fee} euros" in answer.sentences[0].text
+    assert bool(answer.note) == (time == "now")
+
+
 @pytest.mark.parametrize("name", ["2024-09-06 to 2025-03-01", "fee 2025", "room 12 of 2025", "6 September", ""])
 def test_a_name_that_does_not_tell_one_day_has_none(name: str) -> None:
     assert named_day(name) == ""
