@@ -34,7 +34,7 @@ test: $(VENV)/.installed
 	$(PYTEST) -m "$(TESTS)"
 
 # Three for two cores, since these wait for servers, browsers, clocks and processes a quarter of the time.
-test-slow: WORKERS := $(shell echo $$(($(WORKERS) * 3 / 2)))
+test-slow test-release: WORKERS := $(shell echo $$(($(WORKERS) * 3 / 2)))
 test-slow: $(VENV)/.installed build/loaders
 	$(PYTEST) -m "slow and not release"
 

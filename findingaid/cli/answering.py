@@ -178,15 +178,18 @@ def _print_found(passages: Sequence[FoundPassage]) -> None:
 def _print_claim(number: int, claim: CitableClaim) -> None:
     say(escape(f"[{number}] {claim.claim_id}  {_status(claim.tier, claim.standing.truth)}"))
     for place in claim.places:
-        span = f" {printed_span(place.span, place.artifact_version)}" if place.span else ""
-        date = f", {place.date}" if place.date else ""
-        say_line(f"    {_named(claim.corpus, place)}{span}{date}{fresh_words(place)}  “{snippet(place.quote)}”")
+        say_line(f"    {_cited(claim.corpus, place)}")
 
 
 def _print_quote(number: int, quote: Quote) -> None:
-    span = printed_span(quote.span, quote.artifact_version)
-    place = f"{_named(quote.corpus, quote)} {span}{f', {quote.date}' if quote.date else ''}{fresh_words(quote)}"
-    say_line(f"[{number}] passage  {place}  “{snippet(quote.quote)}”")
+    say_line(f"[{number}] passage  {_cited(quote.corpus, quote)}")
+
+
+def _cited(corpus: str, cited: Place | Quote) -> str:
+    """Return where cited words are, the date of their text, and the words."""
+    span = f" {printed_span(cited.span, cited.artifact_version)}" if cited.span else ""
+    date = f", {cited.date}" if cited.date else ""
+    return f"{_named(corpus, cited)}{span}{date}{fresh_words(cited)}  “{snippet(cited.quote)}”"
 
 
 def _status(tier: Tier, truth: Truth) -> str:

@@ -185,7 +185,8 @@ def _delimited(text: str, delimiters: str, before: str) -> Iterator[Entry]:
     """Yield the rows of a table. They have the names of its columns if it is certain which cell is in which."""
     if any(not cell[1] for cell in QUOTED.finditer(before)):
         return  # the part begins within a cell
-    heads = {each: _head(before + text, each) for each in delimiters}
+    whole = before + text
+    heads = {each: _head(whole, each) for each in delimiters}
     rows = {each: list(_records(text, each)) for each in delimiters}
     widths = {each: len(columns) for each, (columns, _) in heads.items()}
     fits = {each: (sum(len(row) == widths[each] > 1 for row, _ in rows[each]), widths[each]) for each in delimiters}

@@ -55,6 +55,7 @@ PASSAGES_SEARCHED, PASSAGES_READ = 20, 5
 """Number of records to search for, and of those that are quoted from. With 3 or 8 the measured answers are the same."""
 
 PARAGRAPH_BEGIN = re.compile(r"\n[ \t\r]*(?:\n|[-*+] )")
+"""Beginning of a paragraph or of an item of a list."""
 
 PASSAGES = 3
 """Number of passages, each of another artifact, that are named beside a weak answer."""

@@ -159,7 +159,7 @@ def names_another(question: str, sentence: str, around: str, lead: str = "") -> 
 
 
 def names_time(question: str) -> bool:
-    """Return whether a question names a month, a day or a year."""
+    """Return whether a question names a month, a day, a weekday or a year."""
     return any({*of(question)} for of in TIMES)
 
 
@@ -201,11 +201,13 @@ def _names_another_number(asked: Mapping[str, Set[str]], sentence: str, around: 
 
 def unnamed_numbers(question: str, text: str) -> frozenset[str]:
     """Return the words of the numbers that a question names, and that a text has at most in dates."""
-    others = _other_numbers(text)
-    named = _numbers(text) if _asked(question).numbers else {}
+    asked = _asked(question).numbers
+    if not asked:
+        return frozenset()
+    named, others = _numbers(text), _other_numbers(text)
     return frozenset(
         part
-        for word, numbers in _asked(question).numbers.items()
+        for word, numbers in asked.items()
         for number in numbers
         if not YEAR.fullmatch(number) and not _is_named({number}, named.get(word, []), others)
         for part in number.split("-")

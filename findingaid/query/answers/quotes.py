@@ -43,6 +43,7 @@ LABEL_END = re.compile(r"[:;] ")
 """Sign after the label or the value of an entry. A capital after it is one of a name, not that of a sentence."""
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
+"""Date in ISO 8601 format, as that of a mail and of front matter begins."""
 
 MAIL = "message/rfc822"
 """Media type of mails. Their first lines have labels too, but name only sender, recipients and date."""
