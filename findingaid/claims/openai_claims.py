@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from findingaid.claims.forms import SHOWN_OF_REFUSED
 from findingaid.identity.hashes import text_hash
-from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
+from findingaid.llm.completions import TEXT, ModelText, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Prompt, estimate_tokens, load_template, split_text, to_one_line
 from findingaid.llm.rate_limits import StillWanted
@@ -41,7 +41,7 @@ RESPONSE_FORMAT = response_format("claims", object_schema({"claims": array_schem
 
 
 class _Claim(BaseModel):
-    text: str
+    text: ModelText
     quote: str
     type: str = "fact"
     confidence: float = Field(default=1.0, ge=0, le=1)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from findingaid.claims.forms import SHOWN_OF_REFUSED, members_text
 from findingaid.claims.nodes import FEWEST, MOST, THEMES
 from findingaid.errors import SynthesisError
-from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
+from findingaid.llm.completions import TEXT, ModelText, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import Messages, Prompt, estimate_tokens, load_template, to_one_line
 from findingaid.llm.rate_limits import StillWanted
@@ -43,13 +43,13 @@ RESPONSE_FORMAT = response_format(
 
 
 class _Bullet(BaseModel):
-    text: str
+    text: ModelText
     claims: list[int]
 
 
 class _Answer(BaseModel, extra="forbid"):
     bullets: list[_Bullet]
-    themes: list[str] = Field(default_factory=list)
+    themes: list[ModelText] = Field(default_factory=list)
     confidence: float = Field(default=1.0, ge=0, le=1)
 
 

@@ -186,7 +186,7 @@ def interpret_exception(error: Exception, where: str, too_long: str = "") -> API
         case json.JSONDecodeError():
             return APIError("parse", f"the answer from {where} is {_not_json(error.doc)}")
         case UnicodeDecodeError():
-            return APIError("parse", f"the answer from {where} is not JSON")
+            return APIError("parse", f"the answer from {where} is not JSON: it is not UTF-8")
         case openai.OpenAIError():  # raised before anything is sent
             return APIError("auth", "no API key: set the variable that api_key_env names", stop=True)
     return APIError("other", f"{where}: {_shown(': '.join(filter(None, (type(error).__name__, str(error)))))}")

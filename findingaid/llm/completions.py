@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from findingaid.errors import SynthesisError
 from findingaid.llm.api_errors import first_choice, interpret_status, mask_secrets, reported_error, server_words
@@ -19,6 +20,9 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 TEXT: Mapping[str, Any] = {"type": "string"}
+
+ModelText = Annotated[str, AfterValidator(without_thoughts)]
+"""Text within the JSON that a model writes, without thoughts."""
 
 WHOLE = frozenset({"complete", "done", "end", "end_turn", "eos", "eos_token", "stop", "stop_sequence", "stop_string"})
 """Finish reasons of whole answers, in lower case: those of OpenAI, and of servers that have words of their own."""
@@ -53,8 +57,9 @@ THOUGHTS_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "think
 REFUSAL = re.compile(
     r"(?:(?:i'?m|i am|we are|we're)\s(?:so |very |really )?sorry|sorry|i apologi[sz]e|my apologies)\b[^.!?]{0,60}?"
     r"\b(?:i|we)(?:\s(?:can't|cannot|can not|won't|will not|am unable|am not able|are unable)|'m (?:unable|not able))\b"
-    r"|i (?:can't|cannot|can not|won't|will not|am unable to|am not able to)"
-    r" (?:help|assist|comply|fulfil|provide|process)\b",
+    r"|(?:unfortunately,? |as an? (?:ai|(?:large )?language model)\b[^.!?]{0,40}?)?"
+    r"i(?: (?:can't|cannot|can not|won't|will not|am unable to|am not able to)|'m (?:unable|not able) to)"
+    r" (?:access|assist|comply|fulfil|help|open|process|provide|summari[sz]e)\b",
     re.IGNORECASE,
 )
 """Beginning of an answer in which a model refuses."""
@@ -69,14 +74,21 @@ NO_TEXT = re.compile(
 )
 """Answer that stands in for a text, such as a value of JSON or the name of the field."""
 
+KINDS_OF_TEXT = r"(?:article|content|document|excerpt|passage|text|transcript)s?"
+
 ASKS = re.compile(
     r"(?:(?:i am|i'm|i'd be) (?:ready|happy) to (?:assist|help|summari[sz]e)\b[^.!?]{0,60}[.!?]\s)?"
     r"(?:please|(?:can|could|would) you(?: please)?) (?:paste|provide|send|share|upload)\b[^.!?]{0,30}?"
-    r"\b(?:article|content|document|excerpt|passage|text|transcript)s?"
-    r"(?: (?:for|here|so|that|to|you|you'd|you want)\b|\W{0,2}\Z)",
+    rf"\b{KINDS_OF_TEXT}(?: (?:for|here|so|that|to|you|you'd|you want)\b|\W{{0,2}}\Z)"
+    r"|(?:unfortunately,? )?(?:it (?:seems|looks|appears)(?: like| that| as if)? )?"
+    r"(?:there(?: is|'s| was)? no|no|i (?:don't|do not|can't|cannot) see (?:an?y?|the)"
+    r"|you (?:haven't|have not|didn't|did not) (?:attach|includ|paste?|provid|shar)(?:ed?)?(?: me)?(?: with)?"
+    r"(?: an?y?| the)?)"
+    rf" {KINDS_OF_TEXT}(?:(?: (?:was|were|is|are|has been|have been))?"
+    r" (?:attached|given|here|included|in your message|provided|shared|to summari[sz]e|yet)){0,2}[.!?,:]",
     re.IGNORECASE,
 )
-"""Beginning of an answer in which a model asks for the text, as if the server had not passed it on."""
+"""Beginning of an answer in which a model asks for the text or misses it, as if the server had not passed it on."""
 
 MACHINE = re.compile(
     r"""
@@ -90,6 +102,9 @@ MACHINE = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 """Answer that is no text: a call of a tool in the words of any model, a web page, an error, or the prompt again."""
+
+OBJECT = re.compile(r"\{(?=[ \t\r\n]{0,99}[\"'}]|\s{100})")
+"""Beginning of an object in JSON."""
 
 PLACE_CHARACTERS = 60
 """Maximum length of the place that an error message names: a key in an answer may be of any length."""
@@ -306,12 +321,15 @@ def short_text(said: str, tokens: int, what: str) -> str:
 
 def parse_json(form: type[M], content: str) -> M:
     """Parse the JSON that a model wrote, with or without words around it. Raises SynthesisError."""
-    problem = "there is no JSON object in it"
+    problem, found = "there is no JSON object in it", []
     for text in _json_texts(content):
         try:
-            return form.model_validate_json(text)
+            found.append(form.model_validate_json(text))
         except ValidationError as error:
             problem = _problem(error)
+    if found and all(each == found[0] for each in found):
+        return found[0]
+    problem = "it has several objects that differ" if found else problem
     raise SynthesisError(
         f"the answer is not the requested JSON: {problem}; if the server does not support json_schema, set"
         " structured: false",
@@ -320,12 +338,17 @@ def parse_json(form: type[M], content: str) -> M:
 
 
 def _json_texts(content: str) -> Iterator[str]:
-    """Yield the parts of an answer that may be the JSON asked for: all of it, or from its first to its last brace."""
-    if content[:1] in {"{", "["}:
-        yield content
-    start, end = content.find("{"), content.rfind("}")
-    if 0 <= start < end and (start, end + 1) != (0, len(content)):
-        yield content[start : end + 1]
+    """Yield the parts of an answer that may be the JSON asked for: its objects, and its rest from one that is broken.
+
+    Braces within sentences begin no object.
+    """
+    start = 0
+    while found := OBJECT.search(content, start):
+        try:
+            start = json.JSONDecoder(strict=False).raw_decode(content, found.start())[1]
+        except (ValueError, RecursionError):
+            start = len(content)
+        yield content[found.start() : start]
 
 
 def _problem(error: ValidationError) -> str:

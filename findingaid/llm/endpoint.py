@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import unicodedata
@@ -52,8 +53,12 @@ class Endpoint:
         """Raise ConfigError if the address is not valid or holds a password."""
         if self.base_url is None:
             return
-        url = urlsplit(self.base_url)
-        if url.scheme not in {"http", "https"} or not url.hostname:
+        try:
+            url = urlsplit(self.base_url)
+            whole = url.scheme in {"http", "https"} and url.hostname and url.port != 0
+        except ValueError:  # a port that is no number of one, or half of an IPv6 address
+            whole = False
+        if not whole:
             raise ConfigError("base_url: expected an address such as http://localhost:11434/v1")
         if url.username or url.password:
             raise ConfigError("base_url: holds a password: put it in api_key or default_headers")
@@ -136,7 +141,7 @@ class Connection:
         async def request(body: Mapping[str, Any]) -> Any:
             client = self.client  # before it is paid for
             with pay_for(most) as answered:
-                answer = orjson.loads(await client.post(path, cast_to=bytes, body=body))
+                answer = _json(await client.post(path, cast_to=bytes, body=body))
                 answered(answer)
                 if status := reported_error(answer):
                     raise ReportedError(status, answer)
@@ -144,6 +149,11 @@ class Connection:
 
         asked = None if probe is None else partial(request, probe)
         return await self.sender.send(partial(request, body), tokens, wanted, asked)
+
+
+def _json(content: bytes) -> Any:
+    """Return the JSON of an answer, in any encoding of Unicode, with or without a byte order mark."""
+    return orjson.loads(content.decode(json.detect_encoding(content)))
 
 
 def connection_of(owner: Any, endpoint: Endpoint, limits: Limits) -> Connection:

@@ -18,7 +18,7 @@ NAMES = (
 
 TAG = re.compile(
     rf"""
-      <(?P<end_xml>/)?(?:\w{{1,20}}:)?{NAMES}(?:\s[^<>\n]{{0,80}})?>               # <think>, </thinking>, <seed:think>
+      (?:<|&lt;)\s?(?P<end_xml>/\s?)?(?:\w{{1,20}}:)?{NAMES}(?:\s[^<>\n]{{0,80}})?(?:>|&gt;)  # <think>, </seed:think>
     | (?-i:\[(?P<end_square>/)?THINK(?:ING)?\])                                # [THINK] of Mistral
     | \u25c1(?P<end_kimi>/)?think\u25b7                                         # of Kimi
     | <\|(?:start|begin|(?P<end_token>end))(?:_of)?_{NAMES}\|>      # <|begin_of_thought|>, <|START_THINKING|>
@@ -28,6 +28,26 @@ TAG = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """A tag that opens or closes thoughts."""
+
+BLOCK = re.compile(
+    rf"\s*(?:(?P<fence>```|~~~)\s?{NAMES}[ \t]{{0,9}}\n"
+    r"|<details\b[^<>]{0,200}\btype=[\"']?reasoning\b[^<>]{0,200}>)",
+    re.IGNORECASE,
+)
+"""Beginning of an answer with a block of thoughts in Markdown, or a folded one of HTML."""
+
+BLOCK_ENDS = {
+    "```": re.compile(r"\n```[ \t]{0,9}(?:\n|\Z)"),
+    "~~~": re.compile(r"\n~~~[ \t]{0,9}(?:\n|\Z)"),
+    None: re.compile("</details>"),
+}
+
+HEADED = re.compile(
+    r"\s*[#*_ ]{0,8}(?:thoughts?|thinking|reasoning)(?: process)?(?:[*_]{0,3}:|[*_]{0,3}[ \t]{0,9}\n).*?"
+    r"\n[#*_ ]{0,8}(?:final )?(?:answer|response|synopsis)(?:[*_]{0,3}:[*_]{0,3}|[*_]{0,3}[ \t]{0,9}\n)",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Thoughts below a heading of their own, up to that of the answer."""
 
 CHANNEL = re.compile(
     r"<\|channel\|>\s{0,9}(analysis|commentary|final)(?:\s{1,9}to=[\w.]{1,80})?\s{0,9}"
@@ -84,6 +104,8 @@ NEAR = 100
 MENTION_WORDS, MENTION_CHARACTERS = 2, 40
 """Most words between two tags that a sentence speaks of, as in "from <think> to </think>", and most characters."""
 
+NEVER_END = "the answer is thoughts that never end: raise max_output_tokens"
+
 QUOTES = "`'\"\u2018\u201c\u00ab"
 SENTENCE_ENDS = ".!?:;\u2026\u3002)"
 
@@ -94,7 +116,9 @@ def without_thoughts(text: str) -> str:
     A tag that the text speaks of, as in "the parser removes <think> tags", is left alone. Raises SynthesisError for
     thoughts that do not end.
     """
-    text = _final_channel(text)
+    text = _without_block(_final_channel(text))
+    headed = HEADED.match(text)
+    text = text[headed.end() if headed else 0 :]
     kept: list[str] = []
     start, inside = 0, False
     json_end = _json_end(text, start)
@@ -112,8 +136,19 @@ def without_thoughts(text: str) -> str:
             kept.append(text[start : tag.start()])
             inside = True
     if inside:
-        raise SynthesisError("the answer is thoughts that never end: raise max_output_tokens", "truncated")
+        raise SynthesisError(NEVER_END, "truncated")
     return _unwrapped("".join([*kept, text[start:]]).strip())
+
+
+def _without_block(text: str) -> str:
+    """Return an answer without the block of thoughts that it begins with. Raises SynthesisError if that never ends."""
+    block = BLOCK.match(text)
+    if not block:
+        return text
+    end = BLOCK_ENDS[block["fence"]].search(text, block.end() - 1)
+    if not end:
+        raise SynthesisError(NEVER_END, "truncated")
+    return text[end.end() :]
 
 
 def _json_end(text: str, start: int) -> int:

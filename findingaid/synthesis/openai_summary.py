@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from findingaid.errors import SynthesisError
 from findingaid.identity.hashes import to_json
-from findingaid.llm.completions import TEXT, array_schema, object_schema, parse_json, response_format
+from findingaid.llm.completions import TEXT, ModelText, array_schema, object_schema, parse_json, response_format
 from findingaid.llm.parameters import ProducerParameters
 from findingaid.llm.prompts import (
     Messages,
@@ -45,7 +45,7 @@ RESPONSE_FORMAT = response_format("summary", object_schema(dict.fromkeys(LABELS,
 
 
 class _Point(BaseModel):
-    text: str
+    text: ModelText
     turns: list[int]
 
 

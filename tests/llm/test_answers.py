@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from findingaid.claims import openai_claims, openai_nodes
 from findingaid.errors import ConfigError, SynthesisError
 from findingaid.llm.api_errors import interpret_status, reported_error
 from findingaid.llm.completions import answer_text, parse_json, short_text
 from findingaid.llm.endpoint import Endpoint
 from findingaid.llm.prompts import enclose
 from findingaid.llm.thoughts import without_thoughts
-from findingaid.model import Outcome, SynthesizerInput
+from findingaid.model import Outcome, Segment, SynthesizerInput
+from findingaid.protocols import Member
+from findingaid.query.answers.generation import WrittenAnswer
+from findingaid.synthesis import openai_summary
+from findingaid.synthesis.anchored_summary import LABELS
 from findingaid.synthesis.openai_chat import OpenAISynthesizer
 from findingaid.testing import OpenAIServer, faults
 from findingaid.testing.faults import Fault
@@ -81,10 +88,43 @@ class Form(BaseModel, extra="forbid"):
         f"{ANSWER}<end_of_turn>\n<start_of_turn>user\nAnd the other one?<end_of_turn>",
         f"<unused94>thought\nBe brief.<unused95>{ANSWER}",
         f"The user asks about <think> and how it ends. Be brief.\n</think>\n\n{ANSWER}",
+        f"```thinking\nBe brief.\n```\n{ANSWER}",
+        f"\n~~~reasoning\nBe brief.\n~~~\n\n{ANSWER}",
+        f'<details type="reasoning" done="true">\n<summary>Thought</summary>\nBrief.\n</details>\n{ANSWER}',
+        f"&lt;think&gt;Be brief.&lt;/think&gt;\n{ANSWER}",
+        f"< think >\nBe brief.\n</ think >\n{ANSWER}",
+        f"Thought: I will be brief.\nFinal Answer: {ANSWER}",
+        f"**Thinking process:**\n\n1. Be brief.\n\n**Final answer:**\n\n{ANSWER}",
+        f"## Thinking\nBe brief.\n\n## Answer\n{ANSWER}",
     ],
 )
 def test_thoughts_of_any_form_are_not_part_of_an_answer(content: str) -> None:
     assert without_thoughts(content) == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("read", "answer"),
+    [
+        (openai_claims.read, {"claims": [{"text": "{}", "quote": "leaves at nine"}]}),
+        (
+            partial(openai_summary.read, segments=[Segment(1, "When does it leave?", ANSWER)], existing=None),
+            {**{section: [] for section in LABELS}, "intent": [{"text": "{}", "turns": [1]}]},
+        ),
+        (
+            partial(openai_nodes.read, members=[Member("a", ANSWER, "fact", 1.0, ())]),
+            {"bullets": [{"text": "{}", "claims": [1]}], "themes": ["{}"]},
+        ),
+        (partial(parse_json, WrittenAnswer), {"sentences": [{"text": "{}", "evidence": [1]}]}),
+    ],
+    ids=["claims", "session", "node", "answer"],
+)
+def test_thoughts_within_the_texts_of_json_are_not_part_of_them(read: Callable[[str], Any], answer: Any) -> None:
+    def said(words: str) -> str:
+        return json.dumps(answer).replace("{}", words)
+
+    assert read(said(f"<think>Be brief.</think>{ANSWER}")) == read(said(ANSWER))
+    with pytest.raises(SynthesisError, match="thoughts that never end"):
+        read(said("<think>The user wants"))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +151,10 @@ def test_thoughts_of_any_form_are_not_part_of_an_answer(content: str) -> None:
         '{"synopsis": "It ends\nwith </think>."} I hope that this helps.',
         "[Thinking] fast and [thinking](slow.md) are two chapters.",
         "Analysis of the ferries.",
+        "Thinking: fast and slow. The answer: both.",
+        "Thoughts on ferries\nThey leave at nine.",
+        "```python\nthink()\n```\nThis is code.",
+        "<details><summary>More</summary>Ferries.</details> They leave at nine.",
         '{"synopsis": "<think>is a tag</think> of models"}',
         'Be brief.</think>\n{"synopsis": "It ends with </think>."}',
     ],
@@ -142,6 +186,9 @@ def test_an_answer_in_the_harmony_format_may_be_about_the_harmony_format(text: s
         (completion("<think>Okay, the user wants"), "truncated"),
         (completion(f"{ANSWER} <think>let me"), "truncated"),
         (completion("<think>Okay.</think>"), "parse"),
+        (completion("```thinking\nOkay, the user wants"), "truncated"),
+        (completion('<details type="reasoning">Okay, the user wants'), "truncated"),
+        (completion("```reasoning\nOkay.\n```\n"), "parse"),
         (completion("Okay.\n</think>\n"), "parse"),
         (completion("<|channel|>analysis<|message|>Be brief."), "parse"),
         (completion("analysisWe are brief"), "parse"),
@@ -243,6 +290,9 @@ def test_the_word_nothing_alone_says_nothing(said: str) -> None:
     [
         ("I'm sorry, but I can\u2019t help with that.", "refused"),
         ("I cannot assist with this request.", "refused"),
+        ("Unfortunately, I am unable to process this request.", "refused"),
+        ("As an AI language model, I can\u2019t access the document.", "refused"),
+        ("I\u2019m not able to summarize this text.", "refused"),
         ("...", "parse"),
         ("word " * 500, "parse"),
         ('<tool_call>\n{"name": "find"}\n</tool_call>', "parse"),
@@ -264,6 +314,10 @@ def test_the_word_nothing_alone_says_nothing(said: str) -> None:
         ("[Your summary here]", "parse"),
         ("Please provide the text you would like me to summarize.", "parse"),
         ("I\u2019m ready to help! Could you share the document?", "parse"),
+        ("There is no document provided.", "parse"),
+        ("It looks like you haven\u2019t provided any text. Could you share it?", "parse"),
+        ("I don't see any text to summarize.", "parse"),
+        ("No text was provided.", "parse"),
     ],
 )
 def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
@@ -276,6 +330,9 @@ def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
         "Errors of a client: which of them it tries again.",
         "None of the ferries leaves at nine.",
         "Please provide the documents of the ferry at the desk.",
+        "No document of the ferry names an hour.",
+        "There is no text on the sign at the pier.",
+        "You have not shared the text with the crew, says the captain.",
     ):
         assert short_text(text, 100, "a synopsis") == text
 
@@ -290,6 +347,11 @@ def test_what_is_no_text_of_its_kind_is_refused(said: str, kind: str) -> None:
         '```json\n{"synopsis": "x"}\n```',
         'Sure! Here it is:\n\n```json\n{"synopsis": "x"}\n```\nTell me if you want more.',
         'Here is the JSON: {"synopsis": "x"}',
+        'Here {is} it:\n{"synopsis": "x"}\nI hope that this helps {smile}!',
+        '{"synopsis": "x"}\n{"synopsis": "x"}',
+        'I was given the schema {"type": "object"}. {"synopsis": "x"}',
+        '[{"synopsis": "x"}]',
+        "{" * 50_000 + '{"synopsis": "x"}',
     ],
 )
 def test_json_is_found_among_other_words(content: str) -> None:
@@ -304,8 +366,12 @@ def test_json_is_found_among_other_words(content: str) -> None:
         ('{"synopsis": "broken o', "EOF while parsing a string"),
         ('{"summary": "x"}', "synopsis: Field required"),
         ('{"synopsis": null}', "synopsis: Input should be a valid string"),
-        ('{"synopsis": "x"} and {"synopsis": "y"}', "trailing characters"),
-        ("[" * 10_000, "recursion limit"),
+        ('{"synopsis": "x"} and {"synopsis": "y"}', "several objects that differ"),
+        ("{'synopsis': 'x'}", "key must be a string"),
+        ('{"synopsis": "x",}', "trailing comma"),
+        ('{"synopsis": {"synopsis": "broken o', "EOF while parsing a string"),
+        ('{"a":' * 10_000, "recursion limit"),
+        ("[" * 10_000, "there is no JSON object in it"),
     ],
 )
 def test_an_answer_without_the_json_says_why(content: str, reason: str) -> None:
@@ -405,6 +471,34 @@ def test_json_of_any_depth_is_a_failure_and_no_traceback() -> None:
         nested = {"error": nested}
 
     assert interpret_status(400, nested, {}).message.startswith("400")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_an_answer_is_read_in_any_encoding_of_unicode(encoding: str) -> None:
+    with OpenAIServer() as server:
+        body = json.dumps(completion(ANSWER)).encode(encoding)
+        server.when(lambda _: True, Fault("encoded", raw=body))
+        synthesizer = OpenAISynthesizer("m", base_url=server.base_url, structured=False, retries=0)
+
+        assert synthesizer.synthesize("The ferry leaves at nine.", {}) == ANSWER
+
+
+def test_an_answer_in_another_encoding_fails_and_says_so() -> None:
+    with OpenAIServer() as server:
+        body = json.dumps(completion("The caf\u00e9 is open."), ensure_ascii=False).encode("latin-1")
+        server.when(lambda _: True, Fault("latin-1", raw=body))
+        synthesizer = OpenAISynthesizer("m", base_url=server.base_url, structured=False, retries=0)
+
+        with pytest.raises(SynthesisError, match="not JSON: it is not UTF-8"):
+            synthesizer.synthesize("The ferry leaves at nine.", {})
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost:1", "http://localhost:99999/v1", "http://localhost:abc/v1", "http://[::1/v1", "http://:80"]
+)
+def test_an_address_that_is_none_is_refused_before_anything_is_sent(address: str) -> None:
+    with pytest.raises(ConfigError, match="base_url: expected an address"):
+        OpenAISynthesizer("m", base_url=address)
 
 
 KEY = "sk-harbour-" + "0123456789abcdefghijklmnopqrstuvwxyz" * 2

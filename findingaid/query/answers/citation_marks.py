@@ -46,6 +46,8 @@ def cited_numbers(said: object) -> list[int]:
     for item in said if isinstance(said, list) else [said]:
         if isinstance(item, int) and not isinstance(item, bool):
             numbers.append(item)
+        elif isinstance(item, float) and item.is_integer():
+            numbers.append(int(item))
         elif isinstance(item, str) and (found := MARK.fullmatch(item.strip())):
             numbers += _listed(found[1])
         else:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from findingaid.errors import ConfigError, ModelError, QueryError
 from findingaid.llm.chat import Chat, ChatParameters
+from findingaid.llm.completions import ModelText
 from findingaid.llm.prompts import as_data, fill_template, load_template, to_one_line
 from findingaid.protocols import Answerer, Verifier, Written
 from findingaid.query.answers.answer import (
@@ -35,7 +36,7 @@ class WrittenSentence(BaseModel):
     """Sentence as a model writes it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    text: str
+    text: ModelText
     evidence: Annotated[list[int], BeforeValidator(cited_numbers)]
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from findingaid.errors import ModelError
 from findingaid.llm.chat import Chat, ChatParameters
+from findingaid.llm.completions import ModelText
 from findingaid.llm.prompts import as_data, fill_template, load_template, to_one_line
 from findingaid.protocols import Rewriter
 from findingaid.query.search.user_code import component_name, convert_exceptions
@@ -48,7 +49,7 @@ def _normalize(text: str) -> str:
 
 class _Rewritten(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, title="Queries")
-    queries: list[str]
+    queries: list[ModelText]
 
 
 @checked

@@ -75,6 +75,7 @@ def test_a_number_that_is_no_mark_stays(text: str, cited: list[int]) -> None:
     [
         ([1], [1]),
         (1, [1]),
+        ([1.0], [1]),
         (["1", "[2]"], [1, 2]),
         (["Evidence 3"], [3]),
         ("1, 2", [1, 2]),
@@ -86,7 +87,7 @@ def test_evidence_is_listed_in_numbers_texts_or_marks(said: object, numbers: lis
     assert cited_numbers(said) == numbers
 
 
-@pytest.mark.parametrize("said", [["the first"], [True], [1.5], None, [{"number": 1}]])
+@pytest.mark.parametrize("said", [["the first"], [True], [1.5], [float("inf")], None, [{"number": 1}]])
 def test_evidence_that_is_no_number_is_refused(said: object) -> None:
     with pytest.raises(ValueError, match="expected the numbers of the evidence"):
         cited_numbers(said)
