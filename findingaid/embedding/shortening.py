@@ -13,5 +13,6 @@ def shorten(vectors: Vectors, dimensions: int | None) -> Vectors:
     if dimensions and dimensions > vectors.shape[-1]:
         raise ConfigError(f"embedder.dimensions: {dimensions}, but the model's vectors have {vectors.shape[-1]}")
     kept = np.asarray(vectors[..., :dimensions], np.float32)
-    scaled: Vectors = kept / np.maximum(np.linalg.norm(kept, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+    with np.errstate(over="ignore", invalid="ignore"):  # such vectors are not of length 1, and refused
+        scaled: Vectors = kept / np.maximum(np.linalg.norm(kept, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
     return scaled

@@ -167,14 +167,15 @@ class Embeddings:
         """Raise ConfigError if the model gives all texts one vector, by which nothing is found, and forget that vector.
 
         Texts that hardly differ may have one vector. So if those of a call have, or a single one has that of a text
-        before it, the model embeds a text that is unlike them.
+        before it, the model embeds a text that is unlike them, alone and in a call with one of them.
         """
         first = vectors[0]
         others = vectors[1:] if len(vectors) > 1 else self._known
         if not len(others) or not sound_rows(vectors[:1])[0] or not same_rows(others, first).all():
             return
         unlike = next((probe for probe in PROBES if probe not in texts), PROBES[0])
-        if same_rows(self._require_dim(self.embedder.embed([unlike]), 1), first)[0]:
+        calls = [[unlike], [next(iter(texts)), unlike]][: len(vectors)]
+        if any(same_rows(self._require_dim(self.embedder.embed(each), len(each)), first)[-1] for each in calls):
             self._forget(first)
             raise ConfigError(
                 "embedder: it returned the same vector for different texts: check the model and, of its server, the"

@@ -119,6 +119,23 @@ def test_one_vector_for_all_texts_is_noticed_also_if_texts_are_embedded_one_by_o
     assert store.count("embeddings") == 0
 
 
+class FirstOnly(CountingEmbedder):
+    """Embeds the first text of a call, and gives the others its vector."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return np.repeat(super().embed(texts[:1]), len(texts), axis=0)
+
+
+@pytest.mark.parametrize("count", [2, 7, 64])
+def test_a_server_that_embeds_only_the_first_text_of_a_call_is_noticed(store: Store, count: int) -> None:
+    texts = [f"Pier {n} has number{n}." for n in range(count)]
+
+    with pytest.raises(ConfigError, match="same vector for different texts"):
+        Embeddings(FirstOnly(), store).make({text: text for text in texts})
+
+    assert store.count("embeddings") == 0
+
+
 class Uncased(CountingEmbedder):
     """Gives texts that differ in case or punctuation only one vector."""
 
