@@ -125,8 +125,8 @@ def as_root(root: Path | str) -> Path | Address:
 
 
 def _configured(value: Any, info: ValidationInfo) -> Path | Address:
-    if not isinstance(value, str | Path):
-        raise ValueError(f"expected a folder or a URL, got {value!r}")  # noqa: TRY004  # for pydantic
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise ValueError(f"expected a folder or a URL, got {value!r}")  # for pydantic
     root, base = as_root(value), (info.context or {}).get("base") or Path()
     if isinstance(root, Address) and root.scheme in BUCKETS and credentials_in(root.partition("::")[0]):
         raise ValueError("holds credentials in the URL: put them into storage_options, or into the environment")

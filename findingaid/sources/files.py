@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal
+
+from annotated_types import Gt
 
 from findingaid.errors import ConfigError, ReadError, SkippedError, SourceError, brief
 from findingaid.identity.hashes import content_hash
@@ -87,7 +89,7 @@ class Files:
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
     hidden: bool = False
-    max_bytes: int = 20_000_000
+    max_bytes: Annotated[int, Gt(0)] = 20_000_000
     storage_options: StorageOptions = field(default_factory=dict, repr=False, hash=False)
     unreadable: Literal["skip", "fail"] = "skip"
     ocr: bool = False

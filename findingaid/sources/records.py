@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Annotated, Any, Protocol
 
@@ -69,6 +70,11 @@ EXACT = 2**53
 """Limits of integers in JSON as it is stored, and of floats that stand for one integer only."""
 
 INEXACT = "its id is a number that a float cannot hold exactly: write the id as text"
+
+DEEPEST = 200
+"""Most levels of lists and mappings in a value, fewer than JSON can be written with."""
+
+NOT_STORED = "cannot be stored as JSON: {}"
 
 BLOCKS = "; nothing is deleted from this corpus until the row is repaired, because its id is unknown"
 
@@ -271,7 +277,10 @@ class _Table:
         return self.artifacts[artifact_id]
 
     def _add(self, row: Row) -> None:
-        values = {column: plain_value(value) for column, value in row.values.items()}
+        try:
+            values = {column: plain_value(value) for column, value in row.values.items()}
+        except TypeError as error:
+            return self.broken.append(replace(row, broken=NOT_STORED.format(error)))
         own = values.get(self.source.id)
         if isinstance(own, float) and abs(own) >= EXACT:
             self.broken.append(replace(row, values={}, broken=INEXACT))
@@ -289,7 +298,7 @@ class _Table:
         try:
             stamp = content_hash(artifact_id, artifact.raw, artifact.metadata)
         except TypeError as error:  # orjson raises this, for one, for half of a surrogate pair
-            self.broken.append(replace(row, broken=f"cannot be stored as JSON: {error}", kind="encoding"))
+            self.broken.append(replace(row, broken=NOT_STORED.format(error), kind="encoding"))
             return None
         self.artifacts[artifact_id] = artifact
         self.listings[artifact_id] = Listing(artifact_id, stamp, payload_bytes(artifact.raw))
@@ -298,7 +307,8 @@ class _Table:
 
     def _add_broken(self, row: Row) -> None:
         """Record a broken row under its id if that can be recovered, so that no other artifact is affected."""
-        artifact_id = as_id(plain_value(row.values.get(self.source.id)))
+        own = row.values.get(self.source.id)
+        artifact_id = "" if isinstance(own, list | dict) else as_id(plain_value(own))
         if not artifact_id or not _is_unicode(artifact_id):
             self.hides = True
             self._fail(row, row.kind, row.broken + BLOCKS)
@@ -552,22 +562,24 @@ def columns_of(columns: Columns) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: Any, depth: int = 0) -> Any:
     """Return a cell's value as JSON can hold it, also within lists and mappings.
 
     Missing values of pandas and numpy become None, like numbers that are not finite; arrays and sets become lists.
     Numbers that JSON would change become text. So do bytes, as which some programs write text to Parquet; those that
-    are not UTF-8 become None.
+    are not UTF-8 become None. Raises TypeError for a value that is nested more deeply than JSON is written.
     """
+    if depth > DEEPEST:
+        raise TypeError(f"nested more than {DEEPEST} levels deep")
     match value:
         case bytes() | bytearray() | memoryview():
             return _utf8(bytes(value))
         case set() | frozenset():
-            return sorted(map(plain_value, value), key=to_json)
+            return sorted(map(plain_value, value, repeat(depth + 1)), key=to_json)
         case list() | tuple():
-            return [*map(plain_value, value)]
+            return [*map(plain_value, value, repeat(depth + 1))]
         case Mapping():
-            return {key: plain_value(each) for key, each in value.items()}
+            return {key: plain_value(each, depth + 1) for key, each in value.items()}
         case Decimal():
             return _decimal(value) if value.is_finite() else None
         case dt.time() if value.tzinfo:
@@ -575,7 +587,7 @@ def plain_value(value: Any) -> Any:
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if hasattr(value, "tolist"):
-        return plain_value(value.tolist())
+        return plain_value(value.tolist(), depth)
     return _fitting(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

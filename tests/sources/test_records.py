@@ -375,6 +375,25 @@ def test_a_row_with_half_an_emoji_fails_under_its_id_and_keeps_what_was_indexed(
     assert "a.jsonl:2" in found.failures[0].message
 
 
+@pytest.mark.parametrize("levels", [201, 300, 900])
+@pytest.mark.parametrize("nested", [("[", "]"), ('{"a":', "}")])
+def test_a_row_that_is_nested_too_deeply_fails_alone(tmp_path: Path, levels: int, nested: tuple[str, str]) -> None:
+    deep = f"{nested[0] * levels}1{nested[1] * levels}"
+    rows = f'{{"id": "a", "x": 1}}\n{{"id": "b", "x": {deep}}}\n'
+    found = RecordFile(put(tmp_path, "a.jsonl", rows), metadata="x").discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown) == (["a"], ())
+    assert [x.artifact_id for x in found.failures] == ["b"]
+    assert "nested more than 200 levels deep" in found.failures[0].message
+
+
+def test_an_id_that_is_nested_too_deeply_is_unknown(tmp_path: Path) -> None:
+    rows = f'{{"id": "a"}}\n{{"id": {"[" * 900}{"]" * 900}}}\n'
+    found = RecordFile(put(tmp_path, "a.jsonl", rows)).discover()
+
+    assert ([x.artifact_id for x in found.listings], found.unknown) == (["a"], ("",))
+
+
 @pytest.mark.parametrize("value", ["1e400", "18446744073709551617.0", "1e20"])
 def test_an_id_that_a_float_cannot_hold_is_unknown(tmp_path: Path, value: str) -> None:
     found = RecordFile(put(tmp_path, "a.jsonl", f'{{"id": {value}}}\n')).discover()
