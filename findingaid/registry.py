@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from functools import cache, wraps
@@ -285,6 +286,9 @@ PLAIN_WORDS = {
 """Messages for values of the wrong type, in the words of YAML instead of pydantic's, which name Python's types."""
 
 
+ALTERNATIVE = re.compile(r"(?:literal|lax-or-strict|union|function-\w{1,9}|json-or-python)\[")
+"""Beginning of what pydantic adds to the location of a problem for the alternative of a type that it tried."""
+
 YAML_SCALARS = (bool, int, float, date)
 """Types that YAML gives to words without quotes, such as no, 2024, 1.5 and 2024-05-01."""
 
@@ -298,11 +302,10 @@ def one_line(error: ValidationError, where: str, known: list[str]) -> str:
     at = [*first["loc"]]
     if at and isinstance(at[0], int) and at[0] < len(known):  # a positional argument
         at[0] = known[at[0]]
-    # For a union with a Literal, pydantic adds the alternative that it tried to the location; drop it.
     if at and at[-1] == "[key]":
         at[-2:] = [str(first["input"])]
     parts = (str(part) for part in (where, *at))
-    key = ".".join(part for part in parts if part and not part.startswith("literal["))
+    key = ".".join(part for part in parts if part and not ALTERNATIVE.match(part))
     match first["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":
             message = f"unknown key. Known: {', '.join(known)}"

@@ -33,9 +33,14 @@ CAUSES = (
         "no answer from the endpoint: is it running, and are `endpoint` and `region` in `storage_options` right?",
     ),
     (r"No object store provider", "unknown kind of URI: use a folder, s3://, gs:// or az://"),
+    (r"Failed to resolve region", "the bucket is not found: correct `store`, or set `region` in `storage_options`"),
+    (r"no Azure account name", "no storage account: set `account_name` in `storage_options`"),
     (r"did not match any known pattern", "no bucket in the URI: write s3://BUCKET/PREFIX"),
 )
 """Pattern in errors of Lance's client -> cause and remedy; the first match is used."""
+
+OF_CLIENT = re.compile(r"Generic \w+ error|Error performing|Invalid user input")
+"""Marks of an error of the storage's client, which says nothing about the content of the store."""
 
 MISSING = "404 Not Found"
 """Error text for a single missing object, which is not a failure of the storage."""
@@ -85,7 +90,7 @@ def trouble(error: BaseException, options: Mapping[str, str]) -> str | None:
     for pattern, reason in CAUSES:
         if re.search(pattern, text):
             return reason
-    if "Error performing" in text and MISSING not in text:
+    if OF_CLIENT.search(text) and MISSING not in text:
         return f"its answer is not valid: {without_secrets(first_line(error), options)}"
     return None
 

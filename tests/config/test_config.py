@@ -74,6 +74,9 @@ def file(tmp_path: Path) -> Path:
         ("corpora.docs.strategy.chunk_size", -1, "corpora.docs.strategy.chunk_size: must be greater than 0"),
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "overlap": 9}, "overlap 9 must be smaller"),
         ("corpora.docs.strategy", {"name": "Chunked", "chunk_size": 9, "max_tokens": 9}, "exclude each other"),
+        ("corpora.docs.source.root", "", "corpora.docs.source.root: expected a folder or a URL, got ''"),
+        ("corpora.docs.source.max_bytes", -1, "corpora.docs.source.max_bytes: must be greater than 0, got -1"),
+        ("embedder", {"kind": "openai", "model": "m", "api_key": 5}, "embedder.api_key: expected a text"),
         ("corpora.docs.source.include", "*.md", "corpora.docs.source.include: expected a list, got '*.md'"),
         ("corpora.docs.schedule", "daily", "corpora.docs.schedule.cron: a schedule is five fields of cron"),
         (

@@ -19,7 +19,7 @@ from findingaid.config.loading import load
 from findingaid.indexing import plan
 from findingaid.reports import NO_CALLS
 from findingaid.store import Store, repair
-from findingaid.store.objects import without_secrets
+from findingaid.store.objects import trouble, without_secrets
 from findingaid.testing import CountingEmbedder, MemorySource
 from tests.conftest import Cli, error_of, text_about
 from tests.indexing.test_group_commit import aid_of, built_of, commit, prepared
@@ -327,6 +327,18 @@ def test_storage_that_refuses_is_never_taken_for_damage(
                 call(remote_aid())
 
     assert bucket.contents() == before
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "LanceError(IO): Generic S3 error: Failed to resolve region for bucket 'quay'",
+        "LanceError(IO): Generic GCS error: something that no version said before",
+        "Invalid user input: Unable to find object store prefix: no Azure account name in URI",
+    ],
+)
+def test_an_error_of_the_client_of_the_storage_is_never_taken_for_damage(said: str) -> None:
+    assert trouble(ValueError(said), {})
 
 
 @pytest.mark.slow
