@@ -34,11 +34,14 @@ CAPITALIZED = {"may", "march", "mar"}
 """Names of months that count with a capital only: a member may march."""
 
 MONTH = re.compile(
-    rf"\b(?:(?i:{'|'.join(sorted(NUMBER_OF_MONTH.keys() - CAPITALIZED))})|May|March)\b"
+    rf"\b(?:(?i:{'|'.join(sorted(NUMBER_OF_MONTH.keys() - CAPITALIZED))})|(?!\AMay [^\W\d])May|March)\b"
     rf"|\b(?:(?<=\d )|(?<=\d\. ))(?i:{'|'.join(sorted(NUMBER_OF_SHORT.keys() - CAPITALIZED))}|Mar|May)\b"
     rf"|\b(?i:{'|'.join(sorted(NUMBER_OF_SHORT.keys() - CAPITALIZED))}|Mar)\b(?=\.? \d)"
 )
-"""Name of a month; a short one only beside a day or a year, since Jan is a name, too."""
+"""Name of a month; a short one only beside a day or a year, since Jan is a name, too.
+
+A "May" that begins a text is a verb, as in "May members pay in cash?", unless a number or a sign follows.
+"""
 
 WEEKDAY = re.compile(rf"\b({'|'.join(NUMBER_OF_WEEKDAY)})s?\b", re.IGNORECASE)
 BEFORE_MONTH = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th|\.)? (?:of )?\Z")

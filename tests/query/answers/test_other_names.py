@@ -44,6 +44,7 @@ def test_a_sentence_that_names_another_number_or_time_is_about_that(question: st
     ("question", "sentence"),
     [
         ("When did it open after the May inspection?", "It opened on 3 June."),
+        ("May members pay in cash?", "From June on members may pay in cash."),
         ("How long was it closed in 2020?", "From 2021 on it was open."),
         ("In which year was the roof of 1968 laid anew?", "It was laid anew in 2011."),
         ("What did Jan pay in May?", "Jan paid 20 euros."),
