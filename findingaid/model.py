@@ -168,8 +168,9 @@ class Discovery:
     `failures` are artifacts that exist but cannot be read in their present form. `unknown` are id prefixes below which
     nothing could be listed: known artifacts below them are kept, not deleted. `notes` are lines for the report of a
     run, on what waits for a later one. `emptied` are parts of the source that are there and list nothing, such as a
-    folder where a disk may not be mounted: beginnings of ids or of stamps, each with the time of its last change in
-    seconds since 1970, 0 if that is unknown. Known artifacts that were indexed later are kept, unless loss is allowed.
+    folder where a disk may not be mounted: an id, or the beginning of ids or stamps, with "/" at its end, and the time
+    of its last change in seconds since 1970, 0 if that is unknown. Known artifacts that were indexed later are kept,
+    unless loss is allowed.
     """
 
     listings: Sequence[Listing]

@@ -208,7 +208,7 @@ def _away(emptied: Mapping[str, float], gone: pa.Table) -> dict[str, list[str]]:
     for row in gone.filter(pc.greater(gone["n_artifacts"], 0)).to_pylist() if parts else ():
         names, updated = (row["artifact_id"], row["stamp"]), row["updated"].timestamp()
         for part, changed in parts:
-            if changed < updated and any(name.startswith(part) for name in names):
+            if changed < updated and any(f"{name}/".startswith(part) for name in names):
                 away.setdefault(part, []).append(row["artifact_id"])
                 break
     return away

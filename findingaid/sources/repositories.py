@@ -38,6 +38,7 @@ class Repositories:
         self._files.resolve()
         listings: list[Listing] = []
         failures: list[Failure] = []
+        emptied: dict[str, float] = {}
         try:
             entries = sorted(os.scandir(self.root), key=lambda entry: entry.name)
         except OSError as error:
@@ -49,13 +50,17 @@ class Repositories:
             try:
                 name.encode()
                 listings += self._listing(name, now)
+                if not os.listdir(self.root / name):
+                    found = os.stat(self.root / name)
+                    emptied[f"{name}/"] = max(found.st_mtime, found.st_ctime)
             except UnicodeEncodeError:
                 shown = shown_name(name)
                 failures.append(Failure(shown, "artifacts", "encoding", "folder name is not valid UTF-8: rename it"))
             except OSError as error:
                 message = f"folder cannot be listed: {error.strerror or error}"
                 failures.append(Failure(name, "artifacts", "unreadable", message))
-        return Discovery(listings, failures, [shown_name(entry.name) for entry in entries if leads_nowhere(entry)])
+        unknown = [shown_name(entry.name) for entry in entries if leads_nowhere(entry)]
+        return Discovery(listings, failures, unknown, emptied=emptied)
 
     def _listing(self, name: str, now: int) -> list[Listing]:
         """Return the listing of a folder, or [] if it has no pyproject.toml.

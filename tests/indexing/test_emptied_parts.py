@@ -13,10 +13,11 @@ import pytest
 from findingaid import Corpus, FindingAid, Source, Strategy
 from findingaid.sources.files import Files
 from findingaid.sources.mcp_tools import Tools
+from findingaid.sources.packages import Packages
 from findingaid.sources.sessions import Sessions
 from findingaid.sources.skills import Skills
 from findingaid.store import Store
-from findingaid.strategies import ClaudeSession, Skill, WholeText
+from findingaid.strategies import ClaudeSession, Package, Skill, WholeText
 from findingaid.testing import HashEmbedder
 from tests.paths import TESTS
 
@@ -185,3 +186,31 @@ def test_what_is_deleted_from_a_folder_is_gone_also_if_the_folder_stays(tmp_path
     report = aid.index().corpora["all"]
     assert (report.failed, report.deleted) == ([], 2)
     assert names(aid) == {*HERE}
+
+
+def test_a_repository_in_whose_folder_nothing_is_stays(tmp_path: Path) -> None:
+    """As that of a submodule that is not checked out, or a disk that is not mounted. Others begin with its name."""
+    root, disk, place = (tmp_path / "root" / name for name in ("", ".disk", ".place"))
+    place.mkdir(parents=True)
+    for folder in (disk, *(root / name for name in ("gate", "gate-2", "gates"))):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pyproject.toml").write_text(f'[project]\nname = "{folder.name}"\n')
+    shutil.rmtree(root / "gate")
+    (root / "gate").symlink_to(disk)
+    aid = FindingAid(
+        Store(str(tmp_path / "index")),
+        HashEmbedder(),
+        {"all": Corpus("all", Packages(root), Package(), max_loss=0.9)},
+    )
+    assert aid.index().ok
+
+    (root / "gate").unlink()
+    (root / "gate").symlink_to(place)
+    shutil.rmtree(root / "gate-2")
+    report = aid.index().corpora["all"]
+    assert [(failure.artifact_id, failure.kind) for failure in report.failed] == [("gate/", "SourceShrunkError")]
+    assert report.deleted == 1
+    assert names(aid) == {"gate", "gates"}
+
+    assert aid.index(allow_loss=True).ok
+    assert names(aid) == {"gates"}
