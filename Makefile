@@ -11,9 +11,13 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 
 OLDEST_DAGSTER := 1.13.6
 
+# The tests write a million small files: in memory, if it has room and lets programs be run, which few containers do.
+MEMORY := $(shell [ "$$(df -Pk /dev/shm 2>/dev/null | awk 'END {print $$4}')" -gt 8000000 ] 2>/dev/null && \
+	! grep -q ' /dev/shm .*noexec' /proc/mounts && echo /dev/shm)
 # Each process takes neighbouring tests, which share what they read; one that is done takes over some of the other's.
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+PYTEST = $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10 \
+	$(if $(MEMORY),-o tmp_path_retention_policy=failed)
 # TESTS="slow or not slow" runs all of them at once.
 TESTS := not slow
 # The tests start hundreds of processes, each of which would compile all that it imports.

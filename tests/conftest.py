@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,9 @@ def _no_warning_of_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_modules_of_other_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Unload what a test imported from its folder: ids count a loaded module, and tests run in any order."""
-    before, folder = set(sys.modules), str(tmp_path_factory.getbasetemp())
+    last, folder = next(reversed(sys.modules)), str(tmp_path_factory.getbasetemp())
     yield
-    for name in set(sys.modules) - before:
+    for name in [*takewhile(lambda name: name != last, reversed(sys.modules))]:  # they are in the order of loading
         if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
             del sys.modules[name]
 
