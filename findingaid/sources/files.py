@@ -465,7 +465,7 @@ class Files:
         if count := left_out.get(SUBMODULE):
             notes.append(f"left out: {count:,} {SUBMODULE}")
         if not found.listings and not found.failures:
-            counts = [f"{count:,} {why}" for why, count in left_out.items() if count]
+            counts = [f"{count:,} {why}" for why, count in sorted(left_out.items()) if count]
             notes.append(f"no file is listed: {', '.join(counts) or 'the root is empty'}")
         return notes
 

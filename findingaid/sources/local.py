@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 
 from findingaid.errors import ReadError
 
@@ -51,18 +52,18 @@ def too_large(size: int, max_bytes: int) -> ReadError:
 
 @contextmanager
 def listed(root: str, path: str) -> Iterator[list[os.DirEntry[str]]]:
-    """Yield the entries of a folder, which can be looked at until the block ends. Raises ReadError and OSError.
+    """Yield the entries of a folder by name, which can be looked at until the block ends. Raises ReadError and OSError.
 
     `path` is relative to the real path `root`, and "" for the root itself.
     """
     if os.scandir not in os.supports_fd:  # Windows
         with os.scandir(os.path.join(root, path)) as entries:
-            yield list(entries)
+            yield sorted(entries, key=attrgetter("name"))
         return
     folder = _open(root, path)
     try:
         with os.scandir(folder) as entries:
-            yield list(entries)
+            yield sorted(entries, key=attrgetter("name"))
     finally:
         os.close(folder)
 
