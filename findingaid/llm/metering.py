@@ -77,12 +77,12 @@ def pay_for(most: Usage) -> Iterator[Callable[[Any], None]]:
 
 
 class _Counts(BaseModel):
-    prompt_tokens: int = Field(ge=0)
-    completion_tokens: int = Field(ge=0)
+    prompt_tokens: int = Field(gt=0, strict=True)
+    completion_tokens: int = Field(ge=0, strict=True)
 
 
 def reported_usage(completion: Any) -> Usage | None:
-    """Return the usage of a completion; None if the server does not report it."""
+    """Return the usage of a completion; None if the server does not report it, as a prompt without tokens tells."""
     try:
         tokens = _Counts.model_validate(completion["usage"])
     except (ValidationError, KeyError, TypeError):

@@ -97,9 +97,14 @@ def test_a_model_that_writes_more_than_expected_stays_within_the_budget(
     assert report.usage.tokens == bill.total
 
 
-def test_an_answer_that_does_not_say_what_it_used_counts_as_the_most_it_may_have(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [None, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": True, "completion_tokens": True}],
+    ids=["nothing", "zeros", "booleans"],
+)
+def test_an_answer_that_does_not_say_what_it_used_counts_as_the_most_it_may_have(tmp_path: Path, said: object) -> None:
     bill = Bill(lambda i: "short")
-    silent = Fault("no usage", change=lambda completion: completion.pop("usage"))
+    silent = Fault("no usage", change=lambda completion: completion.update(usage=said))
     with OpenAIServer(answer=bill) as server:
         server.when(lambda request: True, silent)
         writer = model(server)
