@@ -84,10 +84,10 @@ def sync(
     failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
     others: dict[Stage, set[str]] = {}
     if again is None:
-        wiped = missing_partitions(instance, of, partitions) if keys is None else set()
+        untold = untold_partitions(instance, of, partitions) if keys is None else set()
         if listed is not None:
             others = {x: made_from_others(instance, of, x, inputs.get(x, {})) for x in of.stages}
-        unknown = observed.union(wiped, *failed.values(), *changed.values(), *others.values())
+        unknown = observed.union(untold, *failed.values(), *changed.values(), *others.values())
         partitions = {key: found for key, found in partitions.items() if key in unknown}
     due = _due(instance, indexer, partitions, observed, failed, others, again)
     if not visible:
@@ -124,13 +124,19 @@ def changed_versions(
     return found
 
 
-def missing_partitions(instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition]) -> set[str]:
-    """Return the partitions that Dagster shows as missing at a stage whose output is there, as after a wipe."""
-    logged = {stage: latest_event_ids(instance, asset_key(of, stage)) for stage in of.stages}
+def untold_partitions(instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition]) -> set[str]:
+    """Return the partitions with an output that Dagster shows as missing or of another version.
+
+    So they are after a wipe, and after a materialization of other stages than this one.
+    """
+    logged = {stage: logged_data_versions(instance, asset_key(of, stage)) for stage in of.stages}
     return {
         key
         for key, partition in partitions.items()
-        if any(key not in ids and partition.has_output(stage) for stage, ids in logged.items())
+        if any(
+            partition.has_output(stage) and known.get(key) != partition.version(stage)
+            for stage, known in logged.items()
+        )
     }
 
 

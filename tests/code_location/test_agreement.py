@@ -594,3 +594,25 @@ def test_a_partition_that_a_backfill_waits_for_stays_until_the_backfill_has_ende
     assert location.index().success
     assert gone not in location.instance.get_dynamic_partitions("docs")
     assert not any(look(location, sensor=sensor).run_requests for sensor in SENSORS)
+
+
+@pytest.mark.parametrize(("left", "by"), [("synopses", "artifact"), ("synopses", "bucket"), ("embeddings", "artifact")])
+def test_a_stage_that_a_selection_left_out_is_told_by_the_next_run_of_all(
+    location: Location, left: str, by: str
+) -> None:
+    """The command line built it, and a materialization told of the stages before it and behind it."""
+    location.cli.settings["corpora"]["docs"]["partitions"] = {"by": by, "buckets": 1}
+    location.begin()
+    location.cli.write("ledger.md", text_about("another ledger"))
+    location.settle()
+    assert location.cli.run("index").exit_code == 0
+    key = "ledger.md" if by == "artifact" else Keys(1).key_of("ledger.md")
+    assert location.materialize([stage for stage in STAGES if stage != left], key).success
+    assert left in location.stale()[key]
+
+    assert location.index().success
+
+    assert location.stale() == {}
+    logged = location.events()
+    assert location.index().success
+    assert location.events() == logged
