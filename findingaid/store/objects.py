@@ -39,8 +39,11 @@ CAUSES = (
 )
 """Pattern in errors of Lance's client -> cause and remedy; the first match is used."""
 
-OF_CLIENT = re.compile(r"Generic \w+ error|Error performing|Invalid user input")
-"""Marks of an error of the storage's client, which says nothing about the content of the store."""
+OF_CLIENT = re.compile(r"Error performing|Invalid user input|Generic (?!memory)\w+ error(?!.*\brange\b)")
+"""Marks of an error of the storage's client, which says nothing about the content of the store.
+
+A range beyond the end of an object, or of its copy in memory, tells that the object is cut.
+"""
 
 MISSING = "404 Not Found"
 """Error text for a single missing object, which is not a failure of the storage."""

@@ -341,6 +341,17 @@ def test_an_error_of_the_client_of_the_storage_is_never_taken_for_damage(said: s
     assert trouble(ValueError(said), {})
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "LanceError(IO): Generic memory error: Invalid range 0..4796 for object of size 20 bytes",
+        "LanceError(IO): Generic S3 error: Wanted range starting at 4796, but object was only 20 bytes long",
+    ],
+)
+def test_an_object_that_is_cut_is_no_error_of_the_client(said: str) -> None:
+    assert trouble(ValueError(said), {}) is None
+
+
 @pytest.mark.slow
 def test_a_short_option_does_not_hide_that_a_table_was_not_found() -> None:
     """Else a lost table is taken for a damaged one, and that of decisions stops the first run."""
