@@ -39,7 +39,7 @@ from findingaid_dagster.assets.partitions import read_partitions, read_selected
 from findingaid_dagster.assets.published import changed_publications, publications, read_published, usage_numbers
 from findingaid_dagster.assets.source import changed_partitions, observation, source
 from findingaid_dagster.assets.specs import AssetData, Translation, unchanged
-from findingaid_dagster.assets.sync import changed_versions, sync, untold_partitions
+from findingaid_dagster.assets.sync import changed_versions, sync, unlogged_partitions
 from findingaid_dagster.assets.upstream import Inputs, input_versions
 
 __all__ = [
@@ -95,6 +95,6 @@ __all__ = [
     "sync",
     "table",
     "unchanged",
-    "untold_partitions",
+    "unlogged_partitions",
     "usage_numbers",
 ]

@@ -84,10 +84,10 @@ def sync(
     failed = {stage: failed_attempts(instance, asset_key(of, stage)) for stage in of.stages} if keys is None else {}
     others: dict[Stage, set[str]] = {}
     if again is None:
-        untold = untold_partitions(instance, of, partitions) if keys is None else set()
+        unlogged = unlogged_partitions(instance, of, partitions) if keys is None else set()
         if listed is not None:
             others = {x: made_from_others(instance, of, x, inputs.get(x, {})) for x in of.stages}
-        unknown = observed.union(untold, *failed.values(), *changed.values(), *others.values())
+        unknown = observed.union(unlogged, *failed.values(), *changed.values(), *others.values())
         partitions = {key: found for key, found in partitions.items() if key in unknown}
     due = _due(instance, indexer, partitions, observed, failed, others, again)
     if not visible:
@@ -124,10 +124,10 @@ def changed_versions(
     return found
 
 
-def untold_partitions(instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition]) -> set[str]:
-    """Return the partitions with an output that Dagster shows as missing or of another version.
+def unlogged_partitions(instance: dg.DagsterInstance, of: Corpus, partitions: Mapping[str, Partition]) -> set[str]:
+    """Return the partitions with an output that Dagster shows as missing or of another version at some stage.
 
-    So they are after a wipe, and after a materialization of other stages than this one.
+    As after a wipe, and after a materialization that left out a stage which the command line had built.
     """
     logged = {stage: logged_data_versions(instance, asset_key(of, stage)) for stage in of.stages}
     return {

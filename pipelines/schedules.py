@@ -15,7 +15,7 @@ from findingaid_dagster.assets import (
     changed_versions,
     keys_in_use,
     read_partitions,
-    untold_partitions,
+    unlogged_partitions,
 )
 from findingaid_dagster.internals.backfills import latest_backfills, launch_backfill
 from findingaid_dagster.internals.events import failed_attempts
@@ -123,7 +123,7 @@ def _to_backfill(instance: dg.DagsterInstance, aid: FindingAid, corpus: str) -> 
         failed = set().union(*(failed_attempts(instance, asset_key(indexer.corpus, x)) for x in indexer.corpus.stages))
         gone, partitions = set(map(keys.key_of, deleted)), read_partitions(indexer, keys)
         changed = changed_versions(instance, indexer.corpus, partitions).values()
-        shown = failed.union(untold_partitions(instance, indexer.corpus, partitions), *changed)
+        shown = failed.union(unlogged_partitions(instance, indexer.corpus, partitions), *changed)
         found |= {
             key: content_hash(found.get(key), partition.version(Stage.RECORDS))
             for key, partition in partitions.items()
